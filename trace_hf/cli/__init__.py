@@ -1,0 +1,53 @@
+"""`trace-hf`: one thin function a verb.
+
+A verb's module is imported when the verb is used, so that `trace-hf verify` does not wait for what it does not need.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import click
+
+from .. import __version__
+from .common import TraceGroup
+
+_VERBS = {
+    "demo": ("demo", "Verify, load and look at the built-in synthetic release."),
+    "info": ("release", "Say what a release is."),
+    "verify": ("release", "Check every file of a release by its hash."),
+    "sample": ("release", "Write a synthetic release of any size."),
+    "videos": ("videos", "Find, check, fetch and cut videos."),
+}
+
+
+class _LazyGroup(TraceGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module = importlib.import_module(f".{_VERBS[cmd_name][0]}", __name__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, about) for verb, (_, about) in _VERBS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trace-hf")
+def main() -> None:
+    """TRACE, verified: from a folder of files to typed rows, mirrors and runs.
+
+    A RELEASE is a folder, any fsspec URL, or the word "sample"; without one, TRACE_RELEASE is used.
+    Exit code 0: all well; 1: a check failed; 2: wrong use or not found.
+    """
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    click.echo(f"Warning: {message}", err=True)
