@@ -42,6 +42,9 @@ OLD_PYTHON = (3, 13)
 # The last Python that the lowest versions of the other dependencies have wheels for.
 LOWEST_PYTHON = (3, 12)
 
+# What the oldest s3fs goes with. pip finds it by itself, but only after some two hundred other versions of boto3.
+OLD_HINTS = {"aiobotocore": "2.26.0", "boto3": "1.41.5"}
+
 # Raise it when environments made by an earlier dev.py must not be used any more.
 RECIPE = 1
 
@@ -303,7 +306,7 @@ def old_constraints() -> tuple[str, ...]:
     lowest = lowest_bounds(pyproject())
     if sys.version_info[:2] > LOWEST_PYTHON:
         lowest = {}
-    return tuple(f"{name}=={version}" for name, version in {**lowest, "datasets": OLD_DATASETS}.items())
+    return tuple(f"{name}=={version}" for name, version in {**lowest, **OLD_HINTS, "datasets": OLD_DATASETS}.items())
 
 
 def main_environment() -> Environment:

@@ -362,7 +362,7 @@ def test_whole_test_lints_and_tests_in_two_environments(
     assert pip.venvs == [".venv", ".venv-old"]
     assert pip.editable() == ["a project[dev]", "a project[test]"]
     pins = (dev.PROJECT / ".venv-old" / "constraints.txt").read_text().splitlines()
-    assert pins == ["datasets==2.21.0", "pyarrow==16.1.0", "av==12.0.0"]
+    assert pins[:3] == ["datasets==2.21.0", "pyarrow==16.1.0", "av==12.0.0"]
 
 
 def test_quick_leaves_out_the_second_environment_and_slow_tests(dev: ModuleType, pip: FakePip) -> None:
@@ -385,7 +385,9 @@ def test_old_runs_only_in_the_second_environment(
     assert pip.jobs == [["python", "-m", "pytest", "-m", "not slow", "-x"]]
     assert pip.venvs == [".venv-old"]
     # The lowest versions of the others have no wheels for this Python.
-    assert (dev.PROJECT / ".venv-old" / "constraints.txt").read_text() == "datasets==2.21.0\n"
+    pins = (dev.PROJECT / ".venv-old" / "constraints.txt").read_text().splitlines()
+    assert "datasets==2.21.0" in pins
+    assert not [pin for pin in pins if pin.startswith(("pyarrow=", "av="))]
 
 
 def test_python_too_new_for_the_old_datasets_is_said_and_no_failure(

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attestation": "attest",
     "Release": "release",
+    "ValidationReport": "checks",
     "VerificationReport": "integrity",
     "VideoRoot": "videos.root",
     "attest": "attest",
@@ -26,6 +27,7 @@ _HOMES = {
     "evidence_span": "windows",
     "load": "loading",
     "provenance": "loading",
+    "validate": "checks",
     "verify": "release",
     "write_sample": "sample",
 }
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from . import errors as errors
     from .attest import Attestation as Attestation
     from .attest import attest as attest
+    from .checks import ValidationReport as ValidationReport
+    from .checks import validate as validate
     from .integrity import VerificationReport as VerificationReport
     from .loading import load as load
     from .loading import provenance as provenance

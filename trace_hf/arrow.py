@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,17 @@ import pyarrow.json as pj
 from msgspec import UNSET, Struct
 
 from .decode import (
+    BAD_JSON,
     Unknown,
     canonical_json,
+    check_raw,
     decode_keeping,
     decoder_of,
     encode_canonical,
     explained,
     merge_unknown,
     plain,
+    takes_raw,
 )
 from .errors import SchemaError
 from .schema import Field, fields_of
@@ -40,8 +43,12 @@ UNKNOWN_FIELDS = "unknown_fields"
 
 _SCALARS = {"string": pa.string(), "json": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
-# One parse ahead of the judge is enough to keep both busy.
-_pool = ThreadPoolExecutor(1, thread_name_prefix="trace-hf-arrow")
+# A smaller block is parsed in less time than it takes to wake a thread.
+_SMALL_BYTES = 1024 * 1024
+
+# Two blocks ahead of the judge keep two cores busy; more would only hold more memory.
+_AHEAD = 2
+_pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="trace-hf-arrow")
 
 
 @cache
@@ -66,6 +73,11 @@ def features_of(schema: pa.Schema) -> datasets.Features:
 
     Its versions before and from 4 write lists in dialects that the other cannot always read.
     """
+    return _features_of(schema).copy()
+
+
+@cache
+def _features_of(schema: pa.Schema) -> datasets.Features:
     import datasets
 
     return datasets.Features.from_arrow_schema(schema)
@@ -95,7 +107,7 @@ def decode_blocks(
     ahead: deque[_Block] = deque()
     for first_line, lines in blocks:
         ahead.append(_Block(first_line, lines, record, file, unknown))
-        if len(ahead) > 1:
+        if len(ahead) > _AHEAD:
             yield ahead.popleft().table()
     while ahead:
         yield ahead.popleft().table()
@@ -115,11 +127,17 @@ class _Block:
         self._record = record
         self._file = file
         self._unknown: Unknown = unknown
-        self._parsed = None if _has_json(record) else _pool.submit(_parse, lines, arrow_schema(record))
+        self._parsed: Future[pa.Table | None] | None = None
+        if len(lines) > _SMALL_BYTES and not takes_raw(record):
+            self._parsed = _pool.submit(_parse, lines, arrow_schema(record))
 
     def table(self) -> pa.Table:
         numbers, kept = self._judge()
-        table = self._parsed.result() if self._parsed and not kept else None
+        table = None
+        if self._parsed:
+            table = self._parsed.result()
+        elif not kept and not takes_raw(self._record):
+            table = _parse(self._lines, arrow_schema(self._record))
         if table is None or table.num_rows != len(numbers):
             table = self._slow_table(numbers)
         if self._unknown == "keep":
@@ -133,21 +151,24 @@ class _Block:
         rows = self._lines.split(b"\n")
         if not rows[-1]:
             rows.pop()
-        blank: set[int] = set()
+        blank = False
+        raw = takes_raw(self._record)
         kept: dict[int, list[tuple[str, Any]]] = {}
         for number, row in enumerate(rows, self._first_line):
             try:
+                if raw:
+                    check_raw(row)
                 decode(row)
-            except (msgspec.DecodeError, RecursionError) as problem:
+            except BAD_JSON as problem:
                 if not row.strip():
-                    blank.add(number)
+                    blank = True
                 elif self._unknown == "keep" and "unknown field" in str(problem):
                     kept[number] = decode_keeping(row, self._record, file=self._file, line=number)[1]
                 else:
                     raise explained(problem, row, file=self._file, line=number) from None
         numbers: Sequence[int] = range(self._first_line, self._first_line + len(rows))
         if blank:
-            numbers = [number for number in numbers if number not in blank]
+            numbers = [number for number, row in enumerate(rows, self._first_line) if row.strip()]
         return numbers, kept
 
     def _slow_table(self, numbers: Sequence[int]) -> pa.Table:
@@ -174,14 +195,6 @@ def _parse(lines: bytes, schema: pa.Schema) -> pa.Table | None:
 
 def _unknown_text(extra: list[tuple[str, Any]] | None) -> str | None:
     return None if extra is None else canonical_json(extra).decode()
-
-
-@cache
-def _has_json(record: type[Struct]) -> bool:
-    def has(fields: Iterable[Field]) -> bool:
-        return any(field.kind == "json" or has(field.children) for field in fields)
-
-    return has(fields_of(record))
 
 
 # --- rows <-> structs -------------------------------------------------------------------------------------------

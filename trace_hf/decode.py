@@ -21,12 +21,19 @@ from .schema import Field, fields_of
 Unknown = Literal["error", "keep"]
 """What to do about a field that the schema does not name."""
 
+MAX_DEPTH = 100
+"""JSON that is nested more deeply is refused where the schema does not bound its depth itself."""
+
+BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What decoding raises, for `explained`."""
+
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=Struct)
 
 _AT = re.compile(r" - at `(.*)`$")
 _NON_FINITE = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity|nan|inf)")
 _RECORD_ID = re.compile(rb'"record_id"\s*:\s*"([^"\\]{1,200})"')
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 _TYPE = re.compile(r"\w+|`")
 _TYPE_NAMES = {
     "float": "a number",
@@ -41,12 +48,41 @@ _TYPE_NAMES = {
 
 def decoder_of(target: type[T]) -> msgspec.json.Decoder[T]:
     """Return the (cached) decoder of a type."""
-    return _decoder_of(target)
+    key: Any = target  # mypy takes the metaclass of a type variable's type for unhashable
+    return _decoder_of(key)
 
 
 @cache
 def _decoder_of(target: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(target)
+
+
+@cache
+def takes_raw(target: Any) -> bool:
+    """Whether a record kind has a field that may be of any JSON type."""
+
+    def has(fields: Iterable[Field]) -> bool:
+        return any(field.kind == "json" or has(field.children) for field in fields)
+
+    return isinstance(target, type) and issubclass(target, Struct) and has(fields_of(target))
+
+
+def check_raw(data: bytes) -> None:
+    """Judge what `msgspec.Raw` and kept fields let through unseen: text that is no UTF-8, and depth.
+
+    Raises
+    ------
+    UnicodeDecodeError, RecursionError
+        See `explained`.
+    """
+    data.decode("utf-8")
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(data):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)
+        if depth > MAX_DEPTH:
+            raise RecursionError
 
 
 def decode(
@@ -80,8 +116,11 @@ def decode(
         Of class `error`, with the record and the JSON path.
     """
     try:
+        key: Any = target
+        if takes_raw(key):
+            check_raw(data)
         return decoder_of(target).decode(data)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except BAD_JSON as problem:
         if unknown == "keep" and "unknown field" in str(problem) and issubclass(target, Struct):
             return decode_keeping(data, target, file=file, line=line, error=error)[0]
         raise explained(problem, data, file=file, line=line, error=error) from None
@@ -103,10 +142,11 @@ def decode_keeping(
         The typed value, and ``(JSON pointer, value)`` pairs in the order of the pointers' fields.
     """
     try:
+        check_raw(data)
         value = msgspec.json.decode(data)
         extra = split_unknown(value, fields_of(target))
         return msgspec.convert(value, target, dec_hook=_raw_hook), extra
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except BAD_JSON as problem:
         raise explained(problem, data, file=file, line=line, error=error) from None
 
 
@@ -179,7 +219,8 @@ def explained(
     if isinstance(problem, RecursionError):
         return error("JSON that is nested too deeply", do="get the file again", **place)
     if not isinstance(problem, msgspec.ValidationError):
-        what = "invalid UTF-8" if "UTF-8" in text else f"not JSON ({text.removeprefix('JSON is malformed: ')})"
+        bad_text = isinstance(problem, UnicodeDecodeError) or "UTF-8" in text
+        what = "invalid UTF-8" if bad_text else f"not JSON ({text.removeprefix('JSON is malformed: ')})"
         return error(what, why="the file was damaged or edited", do="get the file again", **place)
     return error(_wording(text), **_advice(text), **place)
 
@@ -209,6 +250,8 @@ def _advice(text: str) -> dict[str, Any]:
 _encoder = msgspec.json.Encoder(order="sorted")
 
 # msgspec writes a float as `repr` does but for magnitudes outside 1e-4 ... 1e16, where it shows an exponent or 0.0000.
+# The first pattern is quick to exclude both; text in strings may match it.
+_MAYBE_UNLIKE_REPR = re.compile(rb"e[0-9-]|0\.0000")
 _UNLIKE_REPR = re.compile(rb"[0-9]e-?[0-9]|0\.0000")
 
 
@@ -219,7 +262,9 @@ def encode_canonical(value: Struct) -> bytes:
     its bytes.
     """
     encoded = _encoder.encode(value)
-    return canonical_json(plain(value)) if _UNLIKE_REPR.search(encoded) else encoded
+    if _MAYBE_UNLIKE_REPR.search(encoded) and _UNLIKE_REPR.search(encoded):
+        return canonical_json(plain(value))
+    return encoded
 
 
 def plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ attributes, so that a caller can act on them without parsing text.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
@@ -18,7 +19,24 @@ __all__ = [
     "UnknownConfigError",
     "UnsafePathError",
     "VideoNotFoundError",
+    "printable",
 ]
+
+_LONGEST = 2000
+
+# Control characters, line separators, characters that turn the writing direction, and halves of surrogate pairs.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return text on one line of bearable length that cannot act on a terminal.
+
+    What a file holds gets into messages: a field's name, a record ID, a path. Whatever in it is not to be seen is
+    written as an escape.
+    """
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}… ({len(text)} characters)"
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class TraceError(Exception):
@@ -27,7 +45,7 @@ class TraceError(Exception):
     Parameters
     ----------
     what
-        What is wrong, in one sentence.
+        What is wrong, in one sentence. This, `why` and `do` are made `printable`; the place is kept as it is.
     file, line, record_id, json_path
         Where: the file, the 1-based line, the record, and the place inside it (``$.windows[4].end_s``).
     why
@@ -47,14 +65,15 @@ class TraceError(Exception):
         why: str | None = None,
         do: str | None = None,
     ) -> None:
+        what = printable(what)
         super().__init__(what)
         self.what = what
         self.file = file
         self.line = line
         self.record_id = record_id
         self.json_path = json_path
-        self.why = why
-        self.do = do
+        self.why = printable(why) if why else why
+        self.do = printable(do) if do else do
 
     @property
     def where(self) -> str:
@@ -65,7 +84,7 @@ class TraceError(Exception):
             None if self.record_id is None else f"record {self.record_id}",
             None if self.json_path is None else f"at {self.json_path}",
         ]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(printable(part) for part in parts if part)
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.what}" if self.where else self.what]

@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._files import open_regular
 from .errors import IntegrityError, SchemaError
 from .schema import MANIFEST_FILE, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from .schema import Manifest
 
-BLOCK_BYTES = 8 * 1024 * 1024
-"""Files are read and hashed in blocks of this size."""
+BLOCK_BYTES = 2 * 1024 * 1024
+"""Files are read and hashed in blocks of this size; larger ones are no faster and hold more memory."""
+
+_MAX_LINES = BLOCK_BYTES // 32
+
+_SERIAL_BYTES = 8 * 1024 * 1024
 
 FileState = Literal["ok", "missing", "differs", "unlisted"]
 
@@ -66,7 +71,7 @@ def digest_file(path: Path, *, advance: Callable[[int], None] | None = None) -> 
     running = hashlib.sha256()
     prefixes = []
     size = 0
-    with path.open("rb", buffering=0) as stream:
+    with open_regular(path, buffering=0) as stream:
         before = os.fstat(stream.fileno())
         while block := _read_full(stream, BLOCK_BYTES):
             running.update(block)
@@ -127,7 +132,7 @@ def read_line_blocks(path: Path, digest: FileDigest | None) -> Iterator[tuple[in
         When a line is longer than `MAX_LINE_BYTES`.
     """
     line, rest, index, running = 1, b"", 0, hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
+    with open_regular(path, buffering=0) as stream:
         while block := _read_full(stream, BLOCK_BYTES):
             if digest is not None:
                 running.update(block)
@@ -139,12 +144,26 @@ def read_line_blocks(path: Path, digest: FileDigest | None) -> Iterator[tuple[in
             rest = block[cut:] if cut else rest + block
             _check_line_length(lines or rest, path, line)
             if lines:
+                count = lines.count(b"\n")
+                _check_line_count(count, path, line)
                 yield line, lines
-                line += lines.count(b"\n")
+                line += count
     if digest is not None and index != len(digest.prefixes):
         raise _changed(path)
     if rest:
         yield line, rest
+
+
+def _check_line_count(count: int, path: Path, line: int) -> None:
+    # Each line costs memory and time, however short it is, and the shortest record has more than 80 bytes.
+    if count > _MAX_LINES:
+        raise SchemaError(
+            f"over {_MAX_LINES} lines within {BLOCK_BYTES // 2**20} MiB, most of them blank or no records",
+            file=path.name,
+            line=line,
+            why="this is no record file",
+            do="get the file again",
+        )
 
 
 def _check_line_length(lines: bytes, path: Path, line: int) -> None:
@@ -294,15 +313,21 @@ def verify_snapshot(
         cause = find_cause(root / name, due) if find_cause else None
         return FileReport(name, "differs", due, digest.sha256, cause)
 
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        # The largest first, so that no thread is left alone with it at the end.
-        order = sorted(expected, key=lambda name: -_size(root / name))
-        reports = sorted(pool.map(one, order), key=lambda report: report.name)
+    reports = sorted(_each(one, {name: _size(root / name) for name in expected}), key=lambda report: report.name)
     reports += [FileReport(name, "unlisted") for name in _unlisted(root, expected)]
     ok = not problems and all(report.state in ("ok", "unlisted") for report in reports)
     return VerificationReport(
         manifest.release_id, ok, pins is not None, manifest_sha256, tuple(reports), problems, digests
     )
+
+
+def _each(one: Callable[[str], FileReport], sizes: Mapping[str, int]) -> list[FileReport]:
+    """Do one file after the other, or, where that takes longer than starting threads, several at once."""
+    if sum(sizes.values()) < _SERIAL_BYTES:
+        return [one(name) for name in sizes]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        # The largest first, so that no thread is left alone with it at the end.
+        return list(pool.map(one, sorted(sizes, key=lambda name: -sizes[name])))
 
 
 def _size(path: Path) -> int:

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._files import open_regular
 from .decode import Unknown, decode
-from .errors import ManifestError, ReleaseNotFoundError
+from .errors import ManifestError, ReleaseNotFoundError, printable
 from .paths import check_relative
 from .schema import CHANGES_FILE, EXCLUSIONS_FILE, MANIFEST_FILE, ROLES, SCHEMA_VERSION, Manifest
 
@@ -92,7 +93,7 @@ def read_manifest(path: Path, *, unknown: Unknown = "error") -> tuple[Manifest, 
         When it names a file outside the snapshot.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
         raise ReleaseNotFoundError(
@@ -123,6 +124,16 @@ def parse_manifest(data: bytes, *, place: str, unknown: Unknown = "error") -> Ma
             why="the release is newer than this version of trace-hf",
             do='update trace-hf, or try it as it is with unknown="keep"',
         )
+    for key in ("release_id", "status"):
+        # They stand in a dataset's description, in messages and in cards, each on one line.
+        text = getattr(manifest, key)
+        if len(text) > 200 or printable(text) != text:
+            raise ManifestError(
+                f"{key} {text[:80]!r} has a control character, or over 200 characters",
+                file=place,
+                json_path=f"$.{key}",
+                do="get the manifest again",
+            )
     _check_files(manifest, place)
     return manifest
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from .errors import UnsafePathError
 
-__all__ = ["check_relative", "is_local", "join_url", "local_path", "shown", "without_user"]
+__all__ = ["check_relative", "is_local", "join_url", "local_path", "scrubbed", "shown", "without_user"]
 
 _HTTP = ("http://", "https://")
 
@@ -154,3 +154,10 @@ def without_user(part: str) -> str:
         return part
     host, slash, path = rest.partition("/")
     return scheme + mark + host.rpartition("@")[2] + slash + path
+
+
+def scrubbed(problem: object) -> str:
+    """Return an error's text on one line, with no user, password or query of the URLs in it."""
+    text = re.sub(r"(?<=://)[^/\s@]+@", "", " ".join(str(problem).split()))
+    text = re.sub(r"\?[^\s'\")\]]+", "", text)
+    return f"{type(problem).__name__}: {text}" if isinstance(problem, BaseException) else text

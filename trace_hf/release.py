@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonlines
 
+from ._files import open_regular
 from .decode import Unknown, decode
 from .errors import IntegrityError, ManifestError, ReleaseNotFoundError, SchemaError, UnknownConfigError
 from .integrity import FileDigest, VerificationReport, read_line_blocks, verify_snapshot
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 ENV_RELEASE = "TRACE_RELEASE"
 """Names the release when none is given; empty counts as unset."""
+
+MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+"""A larger ID file or sidecar is refused, so that memory stays bounded whatever a file holds."""
 
 SAMPLE = "sample"
 """The word for the built-in synthetic release."""
@@ -152,8 +156,14 @@ class Release:
             self.manifest_sha256,
             problems=tuple(pin_problems(self.manifest)),
             pins=pin.files if pin else None,
+            find_cause=self._find_cause,
             advance=advance,
         )
+
+    def _find_cause(self, path: Path, expected: str) -> str | None:
+        from .causes import find_cause  # only a file that differs needs it
+
+        return find_cause(path, expected, self.manifest)
 
     def proven(self) -> Digests:
         """Verify, and return the digests that later reads are held to.
@@ -218,9 +228,17 @@ class Release:
     def read_file(self, name: str, digests: Digests | None = None) -> bytes:
         """Return a whole small file; with `digests`, only if it is still the one that was verified."""
         try:
-            data = (self.root / name).read_bytes()
+            with open_regular(self.root / name) as stream:
+                data = stream.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as problem:
             raise _unreadable(name, problem) from None
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise SchemaError(
+                f"is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB",
+                file=name,
+                why="an ID file or a sidecar of a release has some kilobytes",
+                do="get the file again, or tell its maintainers",
+            )
         if digests is not None and hashlib.sha256(data).hexdigest() != digests[name].sha256:
             raise IntegrityError("changed while it was read", file=name, do="load again; keep snapshots read-only")
         return data
@@ -376,6 +394,10 @@ class _IdGuard:
         return len(self._seen)
 
     def check(self, ids: list[str]) -> None:
+        fresh = set(ids)
+        if len(fresh) == len(ids) and fresh.isdisjoint(self._seen):
+            self._seen |= fresh
+            return
         for record_id in ids:
             if record_id in self._seen:
                 raise SchemaError(

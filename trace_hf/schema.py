@@ -44,8 +44,8 @@ def _about(description: str) -> Meta:
     return Meta(description=description)
 
 
-class _Strict(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Fields that the schema does not name are an error."""
+class _Strict(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """Fields that the schema does not name are an error. Records are trees, so the garbage collector has no work."""
 
 
 # --- QA -------------------------------------------------------------------------------------------------------
@@ -483,6 +483,10 @@ def fields_of(record: type[Struct]) -> tuple[Field, ...]:
     """Return the fields of a record kind, in the order of the field reference."""
     info = msgspec.inspect.type_info(record)
     assert isinstance(info, msgspec.inspect.StructType)
+    return _fields(info)
+
+
+def _fields(info: msgspec.inspect.StructType) -> tuple[Field, ...]:
     return tuple(_field(f.encode_name, f.type, optional=not f.required) for f in info.fields)
 
 
@@ -501,7 +505,7 @@ def _field(name: str, node: msgspec.inspect.Type, *, optional: bool = False) -> 
 
 def _kind(node: msgspec.inspect.Type) -> tuple[Any, tuple[Field, ...]]:
     if isinstance(node, msgspec.inspect.StructType):
-        return "struct", fields_of(node.cls)
+        return "struct", _fields(node)
     if isinstance(node, msgspec.inspect.ListType):
         return "list", (_field("item", node.item_type),)
     if isinstance(node, msgspec.inspect.DictType):

@@ -12,7 +12,6 @@ import inspect
 import json
 import lzma
 import os
-import re
 import tarfile
 import tempfile
 import threading
@@ -27,7 +26,7 @@ from fsspec.archive import AbstractArchiveFileSystem
 from fsspec.callbacks import Callback
 
 from .errors import TraceError
-from .paths import join_url, shown, without_user
+from .paths import join_url, scrubbed, shown, without_user
 
 ENV_TIMEOUT = "TRACE_TIMEOUT"
 """Seconds for which a silent server is waited for; empty counts as unset."""
@@ -317,8 +316,7 @@ class Place:
         text = " ".join(str(problem).split())
         for secret in reversed(self._secrets):
             text = text.replace(secret, "…")
-        text = re.sub(r"\?[^\s'\")\]]+", "?…", re.sub(r"(?<=://)[^/\s@]+@", "", text))
-        return text[:300] or type(problem).__name__
+        return scrubbed(text)[:300] if text else type(problem).__name__
 
 
 def _status(problem: BaseException) -> int | None:

@@ -14,11 +14,15 @@ from .. import __version__
 from .common import TraceGroup
 
 _VERBS = {
-    "demo": ("demo", "Verify, load and look at the built-in synthetic release."),
+    "demo": ("demo", "Verify, load and look at a synthetic release."),
     "info": ("release", "Say what a release is."),
     "verify": ("release", "Check every file of a release by its hash."),
-    "sample": ("release", "Write a synthetic release of any size."),
+    "validate": ("validate", "Check what a release means, rule by rule."),
+    "attest": ("attest", "Prove that rows are a release's rows."),
+    "diff": ("diff", "Compare two releases or exports."),
+    "export": ("export", "Write a Hub repository that needs no code."),
     "videos": ("videos", "Find, check, fetch and cut videos."),
+    "sample": ("release", "Write a synthetic release of any size."),
 }
 
 
@@ -46,7 +50,7 @@ def main() -> None:
     A RELEASE is a folder, any fsspec URL, or the word "sample"; without one, TRACE_RELEASE is used.
     Exit code 0: all well; 1: a check failed; 2: wrong use or not found.
     """
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

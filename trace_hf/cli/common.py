@@ -60,13 +60,14 @@ def storage_options_option(command: _Command) -> _Command:
     """Add ``--storage-options``."""
     return click.option(
         "--storage-options",
-        callback=_parse_storage_options,
+        callback=parse_storage_options,
         metavar="JSON",
         help="fsspec options for a remote release, for example '{\"anon\": true}'.",
     )(command)
 
 
-def _parse_storage_options(_ctx: click.Context, _param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+def parse_storage_options(_ctx: click.Context, _param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+    """Read the JSON of ``--storage-options``; for click."""
     if value is None:
         return None
     try:

@@ -1,0 +1,31 @@
+"""Opening files that somebody else put there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+# Opening a pipe that nobody writes to would wait for ever.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+
+
+def open_regular(path: Path, *, buffering: int = -1) -> IO[bytes]:
+    """Open a regular file for reading, directly or through a link.
+
+    Raises
+    ------
+    OSError
+        Also for what is no regular file: a pipe, a device, a socket, a folder.
+    """
+    stream = open(path, "rb", buffering=buffering, opener=_open)  # noqa: SIM115 - Path.open() takes no opener
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError(errno.EINVAL, "it is no regular file, but a pipe or a device", str(path))
+    return stream
+
+
+def _open(name: str, flags: int) -> int:
+    return os.open(name, flags | _NO_WAIT)
