@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import TraceError
+from ..paths import scrubbed, shown
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-__all__ = ["NoRangesError", "Part", "RangedFile", "Stat", "filesystem", "open_ranges", "reader", "shown", "stat"]
+__all__ = ["NoRangesError", "Part", "RangedFile", "Stat", "filesystem", "open_ranges", "reader", "stat"]
 
 FIRST_BLOCK = 64 * 1024
 LARGEST_BLOCK = 4 * 1024 * 1024
@@ -24,6 +26,9 @@ _TAGS = (
     *("ETag", "etag", "e_tag", "Content-MD5", "Digest", "md5Hash", "blob_id", "CRC"),
     *("mtime", "LastModified", "Last-Modified", "last_modified", "created", "date_time"),
 )
+
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>()]+")
 
 
 class NoRangesError(TraceError):
@@ -48,18 +53,6 @@ class Stat(NamedTuple):
     ranges: bool = True
 
 
-def shown(url: str) -> str:
-    """Return a URL for messages: without user, password or query, which can be credentials."""
-    parts = []
-    for part in url.split("::"):
-        scheme, mark, rest = part.partition("://")
-        if mark:
-            host, slash, path = rest.partition("/")
-            rest = host.rpartition("@")[2] + slash + path.split("?", 1)[0]
-        parts.append(scheme + mark + rest)
-    return "::".join(parts)
-
-
 def filesystem(url: str, options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
     """Return the filesystem of a path or URL and the path there, or say which package is missing."""
     import fsspec
@@ -68,7 +61,7 @@ def filesystem(url: str, options: Mapping[str, Any]) -> tuple[AbstractFileSystem
         fs, path = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as error:
         raise TraceError(
-            f"{shown(url)} cannot be opened: {error}",
+            f"{shown(url)} cannot be opened: {scrubbed(error)}",
             why="fsspec knows no such filesystem here.",
             do="Check the scheme, or install the package that fsspec needs for it, such as s3fs, gcsfs or aiohttp.",
         ) from error
@@ -98,7 +91,7 @@ def stat(fs: AbstractFileSystem, path: str) -> Stat:
         if status in (None, 404, 410) and not isinstance(error.__cause__, OSError):
             raise
         raise TraceError(
-            f"{shown(path)} could not be asked for: {error.__cause__!r}",
+            f"{shown(path)} could not be asked for: {scrubbed(error.__cause__)}",
             why="The server refused or failed; this is not the same as an absent file.",
             do="Check the address, the network and the credentials in the storage options.",
         ) from error
@@ -147,7 +140,11 @@ def reader(fs: AbstractFileSystem, path: str, size: int | None = None) -> IO[byt
     options: dict[str, Any] = {"cache_type": "none", "block_size": LARGEST_BLOCK}
     if is_http(fs) and size:
         options["size"] = size
-    handle = fs.open(path, "rb", **options)
+    try:
+        handle = fs.open(path, "rb", **options)
+    except KeyError:
+        # Older fsspec: an absent member of a zip.
+        raise FileNotFoundError(path) from None
     if isinstance(handle, io.BytesIO):
         # A file of memory:// is one object with one position for all who open it.
         return io.BytesIO(handle.getvalue())

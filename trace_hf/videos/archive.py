@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..errors import TraceError, UnsafePathError, VideoNotFoundError
-from ..paths import check_relative, is_local, join_url, local_path
-from .access import Part, RangedFile, filesystem, shown, stat
+from ..paths import check_relative, is_local, join_url, local_path, shown
+from .access import Part, RangedFile, filesystem, stat
 from .inflate import InflatedFile
 
 if TYPE_CHECKING:

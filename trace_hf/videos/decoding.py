@@ -43,6 +43,32 @@ class SourceFrame:
     image: Any
 
 
+class _Watched:
+    """A file for PyAV, which would print a reading error and take it for the file's end."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        if self.error is None:
+            try:
+                return self._file.read(size)
+            except Exception as error:  # noqa: BLE001 - raised again by `check`, on this side of PyAV
+                self.error = error
+        return b""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
 class Footage:
     """The video stream of an open file.
 
@@ -67,16 +93,18 @@ class Footage:
     Raises
     ------
     TraceError
-        If PyAV is not installed, or the file is no video.
+        If PyAV is not installed, or the file is no video. An error of reading the file is raised as it is.
     """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._av = av = need("av", "video")
         self.name = name
         self._file = file
+        self._watched = _Watched(file)
         try:
-            self._container = av.open(file, "r", metadata_errors="ignore")
+            self._container = av.open(self._watched, "r", metadata_errors="ignore")
         except (av.error.FFmpegError, ValueError) as error:
+            self._watched.check()
             raise _no_video(name, str(error)) from error
         if not self._container.streams.video:
             self._container.close()
@@ -242,8 +270,11 @@ class Footage:
             try:
                 packet = next(packets, None)
             except self._av.error.FFmpegError:
+                self._watched.check()
                 self.damaged = True
                 return
+            # A broken connection is not the end of the media.
+            self._watched.check()
             if packet is None:
                 return
             if packet.is_corrupt:
@@ -274,6 +305,9 @@ class Footage:
 
     def _constant_rate(self) -> Fraction | None:
         stamps = [entry[0] for entry in self.entries()]
+        if not stamps:
+            # Without a table (other containers, PyAV before it gave one) both rates agree just where all steps do.
+            return self.average_rate if self.average_rate and self.average_rate == self.stream.base_rate else None
         if len(stamps) < 2:
             return None
         steps = sorted(b - a for a, b in pairwise(stamps))

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
-from ..paths import is_local, local_path
+from ..paths import is_local, local_path, scrubbed
 from .inventory import Inventory, MissingVideo, check_videos, videos_of
 from .root import RootLike, VideoRoot
 from .transfer import Transfer, aside_prefix
@@ -110,11 +110,12 @@ class FetchPlan:
             return report
         self.destination.mkdir(parents=True, exist_ok=True)
         self._need_room()
-        stop = Event()
+        stop, counting = Event(), Lock()
 
         def advance(count: int) -> None:
-            report.bytes += count
-            progress(count)
+            with counting:
+                report.bytes += count
+                progress(count)
 
         with _locked(self.destination), ThreadPoolExecutor(workers) as pool:
             futures = [(transfer, pool.submit(transfer.run, stop, advance)) for transfer in self.todo]
@@ -124,7 +125,7 @@ class FetchPlan:
                         future.result()
                         report.fetched.append(transfer.path)
                     except Exception as error:  # noqa: BLE001 - one video's failure must not stop the others
-                        text = str(error) if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+                        text = str(error) if isinstance(error, TraceError) else scrubbed(error)
                         report.failed.append({"path": transfer.path, "error": text})
             except BaseException:
                 stop.set()

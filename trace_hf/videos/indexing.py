@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import TraceError, UnsafePathError, VideoNotFoundError
-from ..paths import check_relative, is_local, join_url, local_path
-from .access import Part, filesystem, shown, stat
+from ..paths import check_relative, is_local, join_url, local_path, shown
+from .access import Part, filesystem, stat
 from .archive import Archive, ArchiveIndex, Member
 from .listing import Listings
 from .members import ArchiveFacts, RawMember, data_offsets, list_members
@@ -126,6 +126,12 @@ def build_index(
                 claims[path].append(
                     Member(path, number, raw.name, raw.offset, raw.stored, raw.size, raw.method, raw.crc32)
                 )
+    _settle(index, claims)
+    return index
+
+
+def _settle(index: ArchiveIndex, claims: Mapping[str, list[Member]]) -> None:
+    """Enter what one member claims; list what several do."""
     for path, members in claims.items():
         if len(members) == 1:
             index.members[path] = members[0]
@@ -133,7 +139,6 @@ def build_index(
             index.ambiguous[path] = [
                 {"archive": index.archives[m.archive].name, "member": m.name, "size": m.size} for m in members
             ]
-    return index
 
 
 def _read_archive(

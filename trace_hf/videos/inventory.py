@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..errors import TraceError, VideoNotFoundError
-from ..paths import check_relative, join_url
-from .access import is_http, shown, stat
+from ..errors import IntegrityError, TraceError, VideoNotFoundError
+from ..paths import check_relative, join_url, shown
+from .access import is_http, stat
 from .candidates import Candidates
 from .listing import Entry, Listings, Survey
 from .places import Place
@@ -151,6 +151,8 @@ def videos_of(records_or_paths: Iterable[Any]) -> dict[str, list[str]]:
     UnsafePathError
         If a path would leave its root.
     """
+    if isinstance(records_or_paths, Mapping) and "video_path" in records_or_paths:
+        records_or_paths = [records_or_paths]
     if isinstance(records_or_paths, Mapping):
         return {check_relative(path, what="video_path"): list(ids) for path, ids in records_or_paths.items()}
     found: dict[str, list[str]] = {}
@@ -277,10 +279,16 @@ class _Check:
     def _look_up(self, place: Place, path: str, found: dict[str, Entry]) -> None:
         assert place.index is not None
         member = place.index.members.get(path)
-        if member is not None:
-            found[path] = Entry(PurePosixPath(path).name, size=member.size)
-        else:
+        if member is None:
             self.gone[path] = place.index.why_not(path)
+            return
+        try:
+            # Asked once for each archive: it may have been moved or changed since.
+            place.index.parts(member.archive)
+        except TraceError as error:
+            self.gone[path] = error.what
+            return
+        found[path] = Entry(PurePosixPath(path).name, size=member.size)
 
     def _judge(self, path: str, entry: Entry | None, found: dict[str, Entry]) -> None:
         if entry is None:
@@ -341,8 +349,12 @@ class _Check:
     def _is_pointer(self, path: str) -> bool:
         if self._outside(path) is not None and not self.root.follow_symlinks:
             return False
-        with self.root.open(path) as file:
-            return file.read(_POINTER_BYTES).startswith(_POINTERS)
+        try:
+            with self.root.open(path) as file:
+                return file.read(_POINTER_BYTES).startswith(_POINTERS)
+        except IntegrityError:
+            # A damaged member of an archive is none; reading it in earnest will say so.
+            return False
 
     def _outside(self, path: str) -> str | None:
         place = self.root.place(path)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ..errors import TraceError
-from ..paths import join_url, local_path
-from .access import is_http, shown, stat_of
+from ..paths import join_url, local_path, scrubbed, shown
+from .access import is_http, stat_of
 
 if TYPE_CHECKING:
     from .places import Place
@@ -92,7 +92,7 @@ class Listings:
             if is_http(self.root.mount(place)[0]):
                 return None
             raise TraceError(
-                f"{shown(join_url(place.url, folder))} cannot be listed: {type(error).__name__}: {error}",
+                f"{shown(join_url(place.url, folder))} cannot be listed: {scrubbed(error)}",
                 why="An unreadable folder is not the same as missing videos.",
                 do="Check the address, the network and the credentials in the storage options.",
             ) from error

@@ -12,6 +12,7 @@ from typing import IO
 from uuid import uuid4
 
 from ..errors import TraceError, VideoNotFoundError
+from ..paths import scrubbed
 from .access import NoRangesError, Stat
 from .decoding import Footage, SourceFrame
 from .root import VideoRoot
@@ -25,6 +26,9 @@ _SAMPLE = 64 * 1024
 
 # Decoding the last frames reads from the last key frame on. Beyond this the file's own table has to do.
 _MOST_TAIL_BYTES = 32 * 1024 * 1024
+
+# A compressed member of a remote archive cannot be read in part; up to this size it is moved all the same.
+_MOST_PACKED_BYTES = 8 * 1024 * 1024
 
 _BISECTIONS = 8
 
@@ -104,6 +108,8 @@ def probe_media(root: VideoRoot, path: str, cache: Path | None = None) -> MediaF
         if kept is not None and kept.is_file():
             with suppress(ValueError, TypeError):
                 return MediaFacts(**json.loads(kept.read_text(encoding="utf-8")))
+        if root.packed_far_away(path, _MOST_PACKED_BYTES):
+            return MediaFacts("no_ranges", "it is compressed in a remote archive, so it must be fetched first")
         with root.open(path) as file:
             facts = _examine(file, path, status)
     except VideoNotFoundError as error:
@@ -111,7 +117,7 @@ def probe_media(root: VideoRoot, path: str, cache: Path | None = None) -> MediaF
     except NoRangesError as error:
         return MediaFacts("no_ranges", f"{error.what}. {error.do}")
     except Exception as error:  # noqa: BLE001 - one file's failure must not end a run over hundreds
-        text = error.what if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+        text = error.what if isinstance(error, TraceError) else scrubbed(error)
         return MediaFacts("failed", text)
     if kept is not None:
         _keep(kept, facts)

@@ -6,12 +6,13 @@ import io
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ..errors import TraceError
-from .access import Part, RangedFile, shown
+from ..paths import shown
+from .access import Part, RangedFile
 
 __all__ = ["ArchiveFacts", "RawMember", "data_offsets", "list_members"]
 
@@ -71,9 +72,7 @@ class ArchiveFacts:
     problem: str = ""
 
 
-def list_members(
-    name: str, parts: Sequence[Part], progress: Callable[[int], None] = lambda _position: None
-) -> ArchiveFacts:
+def list_members(name: str, parts: Sequence[Part]) -> ArchiveFacts:
     """List the files of an archive: from a zip's central directory, or from tar header to tar header.
 
     Parameters
@@ -82,8 +81,6 @@ def list_members(
         The archive's name, for messages.
     parts : sequence of Part
         The archive, or the pieces that it was split into, in order.
-    progress : callable
-        Told the position in bytes as a tar is walked.
 
     Raises
     ------
@@ -101,7 +98,7 @@ def list_members(
                 )
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")) or name.lower().endswith(".zip"):
             return _zip(name, file)
-        return _tar(name, file, progress)
+        return _tar(name, file)
 
 
 def _zip(name: str, file: RangedFile) -> ArchiveFacts:
@@ -160,14 +157,13 @@ def _overlaps(members: list[RawMember]) -> list[RawMember]:
     ]
 
 
-def _tar(name: str, file: RangedFile, progress: Callable[[int], None]) -> ArchiveFacts:
+def _tar(name: str, file: RangedFile) -> ArchiveFacts:
     members, problem = [], ""
     file.seek(0)
     try:
         # Errors of names do not matter here; a name that is not UTF-8 matches no rule and is listed.
         with tarfile.open(fileobj=file, mode="r:", errors="surrogateescape") as archive:
             while (info := archive.next()) is not None:
-                progress(info.offset)
                 if not info.isdir():
                     members.append(_tar_member(info, file.size))
             problem = _tar_end(file, archive.offset)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError, VideoNotFoundError
-from ..paths import check_relative, is_local, join_url, local_path
-from .access import filesystem, shown
+from ..paths import check_relative, is_local, join_url, local_path, shown
+from .access import filesystem
 
 if TYPE_CHECKING:
     from .archive import ArchiveIndex

@@ -174,7 +174,14 @@ def _threads(task: _Task, paths: Sequence[str], workers: int) -> _Results:
 def _dask(address: str, task: _Task, paths: Sequence[str], workers: int) -> _Results:
     distributed = need("distributed", "dask")
     if address:
-        with distributed.Client(f"tcp://{address}") as client:
+        try:
+            client = distributed.Client(f"tcp://{address}")
+        except OSError as error:
+            raise TraceError(
+                f"there is no dask scheduler at {address}: {error}",
+                do="Start one with `dask scheduler`, or use --engine dask for a cluster of this machine.",
+            ) from error
+        with client:
             yield from _gather(distributed, client, task, paths)
         return
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Union
 
 from ..errors import TraceError, UnsafePathError, VideoNotFoundError
-from ..paths import check_relative, join_url
-from .access import Stat, filesystem, open_ranges, shown, stat
+from ..paths import check_relative, is_local, join_url, shown
+from .access import Stat, filesystem, open_ranges, stat
 from .places import Place, display, places_of
 
 if TYPE_CHECKING:
@@ -232,6 +232,15 @@ class VideoRoot:
         except FileNotFoundError:
             return False
         return True
+
+    def packed_far_away(self, video_path: str, limit: int) -> bool:
+        """Return whether a video is a compressed member of a remote archive, larger there than ``limit`` bytes."""
+        index = self.place(video_path).index
+        if index is None or video_path not in index.members:
+            return False
+        member = index.members[video_path]
+        remote = not all(is_local(url) for url, _ in index.archives[member.archive].parts)
+        return remote and member.method == "deflate" and member.stored > limit
 
     def key(self) -> str:
         """Return a stable key of this root, for caches.
