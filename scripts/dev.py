@@ -298,7 +298,7 @@ def lowest_bounds(text: str) -> dict[str, str]:
     """
     groups = re.findall(r"^([\w-]+) = \[(.*?)\]$", packaging_part(text), flags=re.MULTILINE | re.DOTALL)
     own = (body for name, body in groups if name not in {"requires", "test", "dev"})
-    return dict(re.findall(r'"([\w.-]+)>=([\w.]+)"', "\n".join(own)))
+    return dict(re.findall(r'"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)"', "\n".join(own)))
 
 
 def old_constraints() -> tuple[str, ...]:

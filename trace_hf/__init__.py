@@ -22,13 +22,16 @@ _HOMES = {
     "VerificationReport": "integrity",
     "VideoRoot": "videos.root",
     "attest": "attest",
+    "attest_export": "hub.proof",
     "effective_windows": "windows",
     "errors": "errors",
+    "export": "hub.export",
     "evidence_span": "windows",
     "load": "loading",
     "provenance": "loading",
     "validate": "checks",
     "verify": "release",
+    "write_report": "report",
     "write_sample": "sample",
 }
 
@@ -40,11 +43,14 @@ if TYPE_CHECKING:
     from .attest import attest as attest
     from .checks import ValidationReport as ValidationReport
     from .checks import validate as validate
+    from .hub.export import export as export
+    from .hub.proof import attest_export as attest_export
     from .integrity import VerificationReport as VerificationReport
     from .loading import load as load
     from .loading import provenance as provenance
     from .release import Release as Release
     from .release import verify as verify
+    from .report import write_report as write_report
     from .sample import write_sample as write_sample
     from .videos.root import VideoRoot as VideoRoot
     from .windows import effective_windows as effective_windows

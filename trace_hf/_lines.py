@@ -15,9 +15,8 @@ from typing import IO, Any
 
 import msgspec
 
-from ._rows import has_json
 from .arrow import UNKNOWN_FIELDS, canonical_line
-from .decode import canonical_json, split_unknown
+from .decode import canonical_json, split_unknown, takes_raw
 from .errors import SchemaError
 from .schema import Config, Field, fields_of
 
@@ -103,7 +102,7 @@ class LineStore:
             record_id = ""
         try:
             line = self._line(row)
-        except (SchemaError, ValueError, TypeError, KeyError, IndexError, OverflowError) as problem:
+        except (SchemaError, msgspec.MsgspecError, ValueError, TypeError, LookupError, OverflowError) as problem:
             path = problem.json_path if isinstance(problem, SchemaError) else None
             what = problem.what if isinstance(problem, SchemaError) else f"cannot be written ({problem})"
             self.faults.append(Difference(record_id or None, path, what))
@@ -111,7 +110,7 @@ class LineStore:
         self.add(record_id, line)
 
     def _line(self, row: Mapping[str, Any]) -> bytes:
-        if has_json(self.spec.record):
+        if takes_raw(self.spec.record):
             _check_json(row, self._fields)
         line = canonical_line(row, self.spec.record)
         if row.get(UNKNOWN_FIELDS):

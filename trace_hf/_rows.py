@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from .arrow import UNKNOWN_FIELDS
-from .decode import canonical_json
+from .decode import canonical_json, takes_raw
 from .errors import SchemaError, TraceError
 from .schema import Config, Field, fields_of
 
@@ -126,7 +125,7 @@ def parquet_batches(place: str, storage_options: Mapping[str, Any] | None = None
 
 def _batch_rows(batch: Any, record: type[Struct]) -> Iterator[Mapping[str, Any]]:
     """Give a batch's rows; only rows of a shape that the schema does not have need to be cleaned."""
-    usual = not has_json(record) and all(
+    usual = not takes_raw(record) and all(
         _is_usual(batch.schema.field(field.name).type, field)
         for field in fields_of(record)
         if field.name in batch.schema.names
@@ -146,16 +145,6 @@ def _is_usual(kind: pa.DataType, field: Field) -> bool:
     if field.kind == "list":
         return hasattr(kind, "value_type") and _is_usual(kind.value_type, field.item)
     return True
-
-
-@cache
-def has_json(record: type[Struct]) -> bool:
-    """Whether a record kind has a field that may be of any JSON type."""
-
-    def has(fields: Iterable[Field]) -> bool:
-        return any(field.kind == "json" or has(field.children) for field in fields)
-
-    return has(fields_of(record))
 
 
 # --- cleaning ---------------------------------------------------------------------------------------------------

@@ -73,8 +73,8 @@ class Attestation:
 
     def __str__(self) -> str:
         if not self.ok:
-            named = "; ".join(map(str, self.differences)) or "differs"
-            return f"NOT attested: {self.config} of {self.release_id or 'an unknown release'}: {named}"
+            head = f"NOT attested: {self.config} of {self.release_id or 'an unknown release'}, {self.records} records"
+            return "\n  ".join([head, *map(str, self.differences)])
         notes = [_PROOFS[self.pinned]]
         if self.pinned_as and self.pinned_as != self.release_id:
             notes.append(f"these rows are also {self.pinned_as}'s pinned ones")

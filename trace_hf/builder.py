@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import datasets
 import pyarrow as pa
-from datasets.exceptions import DatasetGenerationError
 from datasets.fingerprint import Hasher
 
+from ._cache_errors import cache_errors
 from .arrow import arrow_schema, features_of
-from .errors import ReleaseNotFoundError, TraceError, UnknownConfigError
+from .errors import ReleaseNotFoundError, UnknownConfigError, VideoNotFoundError
+from .paths import is_local, shown
 from .release import Digests, Release, config_named
 from .schema import CONFIGS, PACKAGE_SCHEMA, VIEWS
 from .videos.root import VideoRoot
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetInfo, Features, IterableDataset
+
+# What datasets opens by itself to decode a video, beside local paths.
+_DECODABLE = ("http://", "https://", "hf://")
 
 # Versions before and from 4 write features that the other cannot always read, so they share no cache entry.
 _DIALECT = "d4" if int(datasets.__version__.split(".")[0]) >= 4 else "d3"
@@ -43,6 +47,8 @@ class TraceConfig(datasets.BuilderConfig):
         What to do about fields that the schema does not name.
     video_root : str, path, mapping or VideoRoot, optional
         Where videos lie; adds the column ``video_url``. Defaults to ``TRACE_VIDEO_ROOT``.
+    video : {"path", "decode"}, optional
+        Adds the column ``video`` as well, as `datasets.Video`: its path only, or to be decoded when it is read.
     """
 
     release: Any = None
@@ -50,6 +56,7 @@ class TraceConfig(datasets.BuilderConfig):
     verify: bool = True
     unknown: Any = "error"
     video_root: Any = None
+    video: str | None = None
 
     def create_config_id(self, config_kwargs: dict[str, Any], custom_features: Features | None = None) -> str:
         """Return a placeholder: the builder makes the ID, since only it has opened the release."""
@@ -63,6 +70,11 @@ class Trace(datasets.ArrowBasedBuilder):
     BUILDER_CONFIGS: ClassVar[list[TraceConfig]] = [
         TraceConfig(name=config.name, description=config.description) for config in CONFIGS.values()
     ]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # It makes the cache folder and a lock in it, and reads what was prepared there.
+        with cache_errors(lambda: str(kwargs.get("cache_dir") or datasets.config.HF_DATASETS_CACHE)):
+            super().__init__(*args, **kwargs)
 
     def _create_builder_config(
         self, config_name: str | None = None, custom_features: Features | None = None, **kwargs: Any
@@ -79,18 +91,15 @@ class Trace(datasets.ArrowBasedBuilder):
         self._release = Release.open(
             config.release or config.data_dir, self.storage_options, self.token, unknown=config.unknown
         )
-        self._video_root = VideoRoot.coerce(config.video_root) if self._has_videos() else None
+        self._video_root = VideoRoot.coerce(config.video_root) if self._spec.inputs else None
         self._digests: Digests | None = None
         return config, self._config_id(config, custom_features)
-
-    def _has_videos(self) -> bool:
-        return bool(self._spec.inputs)
 
     def _config_id(self, config: TraceConfig, custom_features: Features | None) -> str:
         """Name the cache entry by everything that its content follows from."""
         parts = [self._release.manifest_sha256, f"s{PACKAGE_SCHEMA}", _DIALECT, config.view, config.unknown]
         if self._video_root is not None:
-            parts.append(self._video_root.key())
+            parts += [self._video_root.key(), config.video]
         if custom_features is not None:
             parts.append(Hasher.hash(custom_features))
         if not config.verify:
@@ -103,7 +112,10 @@ class Trace(datasets.ArrowBasedBuilder):
         return hashlib.sha256(repr(sorted((n, d.sha256) for n, d in digests.items())).encode()).hexdigest()
 
     def _info(self) -> DatasetInfo:
-        return datasets.DatasetInfo(description=self._description(), features=features_of(self._schema()))
+        features = features_of(self._schema())
+        if self.config.video:
+            features["video"] = _video_feature(self.config.video)
+        return datasets.DatasetInfo(description=self._description(), features=features)
 
     def _schema(self) -> pa.Schema:
         schema = arrow_schema(self._spec.record, self._release.unknown)
@@ -151,19 +163,15 @@ class Trace(datasets.ArrowBasedBuilder):
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         """Verify the snapshot, then prepare the cache entry that its manifest names."""
         self._prove()
-        try:
+        with cache_errors(lambda: self._cache_dir):
             super().download_and_prepare(*args, **kwargs)
-        except DatasetGenerationError as problem:
-            expected = _expected(problem)
-            if expected is None:
-                raise
-            raise expected from None
 
     def as_dataset(self, *args: Any, **kwargs: Any) -> Any:
         """Verify the snapshot unless `download_and_prepare` just did, then give the prepared rows."""
         self._prove_once()
         self.info.description = self._description()
-        return super().as_dataset(*args, **kwargs)
+        with cache_errors(lambda: self._cache_dir):
+            return super().as_dataset(*args, **kwargs)
 
     def _as_dataset(self, split: Any = "test", in_memory: bool = False) -> Dataset:
         if sum(info.num_examples for info in self.info.splits.values()):
@@ -188,7 +196,20 @@ class Trace(datasets.ArrowBasedBuilder):
             if self._video_root is not None:
                 urls = [self._video_root.url(path) for path in table["video_path"].to_pylist()]
                 table = table.append_column("video_url", pa.array(urls, pa.string()))
-            yield index, self._cast(table.select(columns))
+            table = table.select(columns)
+            if self.config.video:
+                table = table.append_column("video", self._videos(table["video_url"].to_pylist()))
+            yield index, self._cast(table)
+
+    def _videos(self, urls: list[str]) -> pa.Array:
+        for url in urls if self.config.video == "decode" else ():
+            if not is_local(url) and not url.startswith(_DECODABLE):
+                raise VideoNotFoundError(
+                    f"datasets cannot open {shown(url)} to decode it",
+                    why="it opens local paths, http(s):// and hf:// URLs by itself, and no others",
+                    do='copy the videos with `trace-hf videos fetch` and name that folder, or say video="path"',
+                )
+        return pa.array([{"bytes": None, "path": url} for url in urls], datasets.Video().pa_type)
 
     def _cast(self, table: pa.Table) -> pa.Table:
         schema = self.info.features.arrow_schema
@@ -202,6 +223,8 @@ def _check_options(config: TraceConfig) -> None:
         raise UnknownConfigError(
             f"config {config.name!r} is for audit and has no model_input view", do='load it with view="full"'
         )
+    if config.video is not None:
+        _check_video(config)
     if config.release and config.data_dir and os.fspath(config.release) != os.fspath(config.data_dir):
         raise ReleaseNotFoundError(
             f"release={config.release!r} and data_dir={config.data_dir!r} name two releases",
@@ -209,10 +232,18 @@ def _check_options(config: TraceConfig) -> None:
         )
 
 
-def _expected(problem: BaseException | None) -> TraceError | None:
-    """Find the error of ours that datasets has wrapped into its own."""
-    while problem is not None:
-        if isinstance(problem, TraceError):
-            return problem
-        problem = problem.__cause__ or problem.__context__
-    return None
+def _check_video(config: TraceConfig) -> None:
+    if config.video not in ("path", "decode"):
+        raise UnknownConfigError(f'video={config.video!r} is neither "path" nor "decode"', do='use video="path"')
+    if not CONFIGS[config.name].inputs:
+        raise UnknownConfigError(f"config {config.name!r} is for audit and has no videos", do="leave video= out")
+    if not hasattr(datasets, "Video"):
+        raise UnknownConfigError(
+            f"datasets {datasets.__version__} has no Video feature",
+            do="install datasets 3.2 or newer, or leave video= out and use the column video_url",
+        )
+    VideoRoot.need(config.video_root)
+
+
+def _video_feature(mode: str) -> Any:
+    return datasets.Video(decode=mode == "decode")

@@ -6,8 +6,9 @@ attributes, so that a caller can act on them without parsing text.
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from .terminal import visible
 
 __all__ = [
     "DataTermsError",
@@ -17,6 +18,7 @@ __all__ = [
     "SchemaError",
     "TraceError",
     "UnknownConfigError",
+    "UnknownRecordError",
     "UnsafePathError",
     "VideoNotFoundError",
     "printable",
@@ -24,8 +26,7 @@ __all__ = [
 
 _LONGEST = 2000
 
-# Control characters, line separators, characters that turn the writing direction, and halves of surrogate pairs.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ON_ONE_LINE = str.maketrans({"\n": "\\n", "\t": "\\t", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def printable(text: str) -> str:
@@ -36,7 +37,7 @@ def printable(text: str) -> str:
     """
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}… ({len(text)} characters)"
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return visible(text).translate(_ON_ONE_LINE)
 
 
 class TraceError(Exception):
@@ -136,3 +137,9 @@ class DataTermsError(TraceError):
 
 class UnknownConfigError(TraceError, ValueError):
     """A config, view or split of that name does not exist."""
+
+
+class UnknownRecordError(TraceError, LookupError):
+    """A release has no record of that ID."""
+
+    __str__ = TraceError.__str__

@@ -23,6 +23,7 @@ def load(
     *,
     release: str | os.PathLike[str] | Release | None = None,
     video_root: str | os.PathLike[str] | Mapping[str, Any] | VideoRoot | None = None,
+    video: Literal["path", "decode"] | None = None,
     view: Literal["full", "model_input"] = "full",
     verify: bool = True,
     unknown: Unknown = "error",
@@ -43,6 +44,9 @@ def load(
         A folder, any fsspec URL, or ``"sample"`` for the built-in synthetic release; else ``TRACE_RELEASE``.
     video_root
         Where videos lie; adds the column ``video_url``. Else ``TRACE_VIDEO_ROOT``.
+    video
+        With a video root, adds the column ``video``: as its path, or to be decoded when it is read (needs torchcodec,
+        and a root whose URLs datasets opens by itself: local, HTTP or Hub).
     view
         ``"full"``: every canonical field. ``"model_input"``: only what a model may see.
     verify
@@ -60,8 +64,9 @@ def load(
 
     Raises
     ------
-    ReleaseNotFoundError, ManifestError, IntegrityError, SchemaError, UnsafePathError, UnknownConfigError
-        With what is wrong, where, why it is likely so and what to do.
+    TraceError
+        `ReleaseNotFoundError`, `ManifestError`, `IntegrityError`, `SchemaError`, `UnsafePathError`,
+        `VideoNotFoundError` or `UnknownConfigError`, with what is wrong, where, why it is likely so and what to do.
     """
     register()
     import datasets
@@ -72,6 +77,7 @@ def load(
         config,
         release=release,
         video_root=video_root,
+        video=video,
         view=view,
         verify=verify,
         unknown=unknown,

@@ -130,15 +130,9 @@ def write_time_coded_video(
                 container.metadata["title"] = title
             stream = _video_stream(av, container, codec, _rate(fps), (width, height), b_frames, gop)
             sound = container.add_stream("aac", rate=_AUDIO_RATE, layout="mono") if audio else None
-            offset = Fraction(str(start_s))
-            for time in times:
-                frame = av.VideoFrame.from_ndarray(time_coded_frame(float(time), width, height), format="gray")
-                frame.pts = round((time + offset) / stream.codec_context.time_base)
-                frame.time_base = stream.codec_context.time_base
-                container.mux(stream.encode(frame.reformat(format="yuv420p")))
-            container.mux(stream.encode(None))
+            _write_frames(av, container, stream, times, Fraction(str(start_s)))
             if sound is not None:
-                _write_tone(av, container, sound, float(offset), duration_s)
+                _write_tone(av, container, sound, start_s, duration_s)
         aside.replace(target)
     finally:
         with suppress(FileNotFoundError):
@@ -254,6 +248,17 @@ def _crc8(value: int) -> int:
         for _ in range(8):
             crc = ((crc << 1) ^ 0x07 if crc & 0x80 else crc << 1) & 0xFF
     return crc
+
+
+def _write_frames(av: Any, container: Any, stream: Any, times: list[Fraction], start: Fraction) -> None:
+    base = stream.codec_context.time_base
+    for time in times:
+        picture = time_coded_frame(float(time), stream.width, stream.height)
+        frame = av.VideoFrame.from_ndarray(picture, format="gray").reformat(format="yuv420p")
+        frame.pts = round((time + start) / base)
+        frame.time_base = base
+        container.mux(stream.encode(frame))
+    container.mux(stream.encode(None))
 
 
 def _write_tone(av: Any, container: Any, stream: Any, start_s: float, duration_s: float) -> None:

@@ -21,8 +21,11 @@ _VERBS = {
     "attest": ("attest", "Prove that rows are a release's rows."),
     "diff": ("diff", "Compare two releases or exports."),
     "export": ("export", "Write a Hub repository that needs no code."),
+    "show": ("show", "Show one record, with a text timeline."),
+    "report": ("report", "Write a release as one HTML file to look at."),
     "videos": ("videos", "Find, check, fetch and cut videos."),
     "sample": ("release", "Write a synthetic release of any size."),
+    "completion": ("completion", "Print what makes a shell complete."),
 }
 
 

@@ -14,9 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..errors import ReleaseNotFoundError, TraceError, UnknownConfigError, VideoNotFoundError
+from ..errors import ReleaseNotFoundError, TraceError, UnknownConfigError, UnknownRecordError, VideoNotFoundError
+from ..terminal import visible
 
 EXIT_OK, EXIT_CHECK_FAILED, EXIT_USAGE = 0, 1, 2
+
+_NOT_FOUND = (ReleaseNotFoundError, UnknownConfigError, UnknownRecordError, VideoNotFoundError)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -42,8 +45,7 @@ class TraceGroup(click.Group):
             return super().invoke(ctx)
         except TraceError as error:
             click.echo(f"Error: {error}", err=True)
-            not_found = isinstance(error, (ReleaseNotFoundError, UnknownConfigError, VideoNotFoundError))
-            ctx.exit(EXIT_USAGE if not_found else EXIT_CHECK_FAILED)
+            ctx.exit(EXIT_USAGE if isinstance(error, _NOT_FOUND) else EXIT_CHECK_FAILED)
 
 
 def json_option(command: _Command) -> _Command:
@@ -90,10 +92,10 @@ def interactive() -> bool:
 
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Print a table on a terminal and tab-separated lines when piped; cells are plain text, never markup."""
+    """Print a table on a terminal and tab-separated lines when piped; no cell can act on the terminal."""
     if not interactive():
         for row in rows:
-            click.echo("\t".join(str(cell) for cell in row))
+            click.echo("\t".join(visible(str(cell)).replace("\n", " ").replace("\t", " ") for cell in row))
         return
     table = Table(title=title, title_justify="left")
     for column in columns:
