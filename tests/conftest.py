@@ -29,6 +29,9 @@ os.environ["TRACE_CACHE"] = str(_HOME / "trace")
 for _name in (
     "TRACE_RELEASE",
     "TRACE_VIDEO_ROOT",
+    "TRACE_VLM_JUDGE_API_KEY",
+    "TRACE_VLM_JUDGE_BASE_URL",
+    "TRACE_VLM_JUDGE_MODEL",
     "HF_TOKEN",
     "HUGGING_FACE_HUB_TOKEN",
     "HF_HUB_CACHE",

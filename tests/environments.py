@@ -1,4 +1,4 @@
-"""Environments of their own that slow tests run in."""
+"""The environment that slow tests with torch run in."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "envs.py"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "torch_env.py"
 
 
 @cache
-def _made(name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(SCRIPT), name], capture_output=True, text=True, check=False)
+def _made() -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False)
 
 
-def python_of(name: str) -> str:
-    """Return the interpreter of an environment of `scripts/envs.py`; skip where its packages cannot be installed."""
-    made = _made(name)
+def torch_python() -> Path:
+    """Return the interpreter of the environment of `scripts/torch_env.py`; skip where it cannot be made."""
+    made = _made()
     if made.returncode == 3:
-        pytest.skip(f"the packages of the environment {name!r} cannot be installed here: {made.stderr[-300:]}")
+        pytest.skip(f"torch and lmms-eval cannot be installed here: {made.stderr[-300:]}")
     assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
+    return Path(made.stdout.strip())

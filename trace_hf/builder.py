@@ -93,6 +93,7 @@ class Trace(datasets.ArrowBasedBuilder):
         )
         self._video_root = VideoRoot.coerce(config.video_root) if self._spec.inputs else None
         self._digests: Digests | None = None
+        _SOURCES[self._release.manifest_sha256, config.name, config.view] = (self._release, self._video_root)
         return config, self._config_id(config, custom_features)
 
     def _config_id(self, config: TraceConfig, custom_features: Features | None) -> str:
@@ -214,6 +215,21 @@ class Trace(datasets.ArrowBasedBuilder):
     def _cast(self, table: pa.Table) -> pa.Table:
         schema = self.info.features.arrow_schema
         return table if table.schema.equals(schema) else datasets.table.table_cast(table, schema)
+
+
+# By what a dataset's `info` says of it. A release is its manifest and a path, so that keeping it costs nothing.
+_SOURCES: dict[tuple[str, str, str], tuple[Release, VideoRoot | None]] = {}
+
+
+def source_of(dataset: Dataset | IterableDataset) -> tuple[Release, VideoRoot | None] | None:
+    """Return the release and the video root that this process last loaded a dataset of this kind from.
+
+    None when it was not loaded by this package, or not in this process.
+    """
+    from .loading import provenance
+
+    facts = provenance(dataset)
+    return None if facts is None else _SOURCES.get((facts.manifest_sha256, str(dataset.info.config_name), facts.view))
 
 
 def _check_options(config: TraceConfig) -> None:

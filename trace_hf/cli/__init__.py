@@ -24,6 +24,8 @@ _VERBS = {
     "show": ("show", "Show one record, with a text timeline."),
     "report": ("report", "Write a release as one HTML file to look at."),
     "videos": ("videos", "Find, check, fetch and cut videos."),
+    "score": ("score", "Score answers that any harness wrote."),
+    "lmms-eval": ("lmms", "Run TRACE inside lmms-eval, or check that it can."),
     "sample": ("release", "Write a synthetic release of any size."),
     "completion": ("completion", "Print what makes a shell complete."),
 }
@@ -37,7 +39,7 @@ class _LazyGroup(TraceGroup):
         if cmd_name not in _VERBS:
             return None
         module = importlib.import_module(f".{_VERBS[cmd_name][0]}", __name__)
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
