@@ -16,6 +16,7 @@ from typing import Any
 
 from .decode import Unknown
 from .errors import IntegrityError, ReleaseNotFoundError, TraceError, UnsafePathError
+from .hubcache import cached_snapshot
 from .integrity import digest_file
 from .manifest import MAX_MANIFEST_BYTES, parse_manifest
 from .paths import join_url, shown
@@ -133,6 +134,11 @@ def _parse(place: Place, data: bytes, unknown: Unknown) -> Manifest:
 def _cached(cache: ReleaseCache, place: Place, trouble: TransferError, unknown: Unknown) -> Path:
     found = cache.newest(place.key(), unknown)
     if found is None:
+        carried = cached_snapshot(place.url)
+        if carried is not None:
+            text = f"{place.shown} cannot be read ({trouble.text}); the copy in the local Hub cache is used"
+            warnings.warn(text, stacklevel=3)
+            return carried
         raise _not_found(place, trouble, why="there is no intact cached copy of it either") from None
     folder, manifest = found
     warnings.warn(

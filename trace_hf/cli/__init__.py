@@ -23,6 +23,7 @@ _VERBS = {
     "export": ("export", "Write a Hub repository that needs no code."),
     "show": ("show", "Show one record, with a text timeline."),
     "report": ("report", "Write a release as one HTML file to look at."),
+    "mirror": ("mirror", "Make, check and repair private copies of a release, within the data terms."),
     "videos": ("videos", "Find, check, fetch and cut videos."),
     "score": ("score", "Score answers that any harness wrote."),
     "lmms-eval": ("lmms", "Run TRACE inside lmms-eval, or check that it can."),
