@@ -236,7 +236,9 @@ def peak_memory(releases: dict[float, Path], repeat: int) -> list[Figure]:
     for work in _WORK:
         name, baseline = f"peak memory of {work}, {large:g}x", f"the same at {small:g}x"
         figure = Figure(name, baseline, large, "MiB", "<= 1.5 of it", 1.5)
-        alternate(figure, repeat, lambda w=work: peak_mb(w, releases[large]), lambda w=work: peak_mb(w, releases[small]))
+        alternate(
+            figure, repeat, lambda w=work: peak_mb(w, releases[large]), lambda w=work: peak_mb(w, releases[small])
+        )
         figures.append(figure)
     return figures
 
@@ -291,7 +293,9 @@ def measure(releases: dict[float, Path], repeat: int, note: Callable[[str], None
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--scale", "scales", type=float, multiple=True, help="Size of the release; 1 is TRACE's. Default: 1, 100.")
+@click.option(
+    "--scale", "scales", type=float, multiple=True, help="Size of the release; 1 is TRACE's. Default: 1, 100."
+)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Samples of each side.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Also write the figures here.")
 def main(scales: tuple[float, ...], repeat: int, target: Path | None) -> None:

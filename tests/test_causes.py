@@ -135,7 +135,9 @@ def hash_of(line: bytes) -> bytes:
 
 
 def test_ids_in_another_order_are_proven(folder: Path, manifest: Manifest) -> None:
-    path = damaged(folder, "standard_proactive_ids.json", lambda b: (json.dumps(json.loads(b)[::-1], indent=2) + "\n").encode())
+    path = damaged(
+        folder, "standard_proactive_ids.json", lambda b: (json.dumps(json.loads(b)[::-1], indent=2) + "\n").encode()
+    )
     cause = cause_of(path, manifest)
     assert cause is not None
     assert (cause.name, cause.proven) == ("reordered", True)
@@ -260,7 +262,9 @@ def test_the_rest_of_the_snapshot_shows_the_first_record_that_differs(
     released = (folder / name).read_bytes()
     *before, line = released.rstrip(b"\n").split(b"\n")
     record = json.loads(line)
-    changed = line.replace(f'"source_file":"{record["metadata"]["source_file"]}"'.encode(), b'"source_file":"else.json"')
+    changed = line.replace(
+        f'"source_file":"{record["metadata"]["source_file"]}"'.encode(), b'"source_file":"else.json"'
+    )
     path = damaged(folder, name, lambda _: b"\n".join([*before, changed, b""]))
     cause = cause_of(path, manifest)
     assert cause is not None

@@ -68,21 +68,20 @@ def takes_raw(target: Any) -> bool:
 
 
 def check_raw(data: bytes) -> None:
-    """Judge what `msgspec.Raw` and kept fields let through unseen: text that is no UTF-8, and depth.
+    """Judge what `msgspec.Raw` lets through unseen: text that is no UTF-8, depth, numbers that no float can hold.
 
     Raises
     ------
-    UnicodeDecodeError, RecursionError
+    UnicodeDecodeError, RecursionError, msgspec.DecodeError
         See `explained`.
     """
     data.decode("utf-8")
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
-        return
     depth = 0
-    for match in _BRACKETS.finditer(data):
+    for match in _BRACKETS.finditer(data) if data.count(b"[") + data.count(b"{") > MAX_DEPTH else ():
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)
         if depth > MAX_DEPTH:
             raise RecursionError
+    msgspec.json.decode(data)
 
 
 def decode(

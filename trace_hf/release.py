@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import hashlib
 import os
@@ -293,15 +294,21 @@ class Release:
         def lines() -> Iterator[bytes]:
             nonlocal line
             for first_line, block in self._blocks(name, digests):
-                for line, row in enumerate(block.split(b"\n"), first_line):  # noqa: B007 - `loads` reads it
-                    yield row
+                for line, row in enumerate(block.split(b"\n"), first_line):
+                    # jsonlines would pass over a mark at the start, and over lines of any Unicode white space.
+                    if row.startswith(codecs.BOM_UTF8):
+                        raise SchemaError(
+                            "not JSON (a UTF-8 byte-order mark)", file=name, line=line, do="get the file again"
+                        )
+                    if row.strip():
+                        yield row
 
         def loads(text: str | bytes) -> Any:
             data = text.encode("utf-8") if isinstance(text, str) else text
             return decode(data, spec.record, file=name, line=line, unknown=self.unknown)
 
         try:
-            records: Iterator[Any] = jsonlines.Reader(lines(), loads=loads).iter(skip_empty=True)
+            records: Iterator[Any] = jsonlines.Reader(lines(), loads=loads).iter()
             for record in records:
                 guard.check([record.record_id])
                 yield record

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..integrity import VerificationReport
 from ..release import Release
 from .common import EXIT_CHECK_FAILED, emit_json, emit_table, json_option, progress, release_argument
+
+if TYPE_CHECKING:
+    from ..repair import RepairReport
 
 _PINNED = {
     True: "a known release: files, roles and counts were compared with pinned values",
@@ -47,10 +50,16 @@ def info(release: str | None, storage_options: dict[str, Any] | None, as_json: b
 
 @click.command()
 @release_argument
+@click.option("--repair", "out", metavar="OUT", help="Also write the files that hashes prove into the new folder OUT.")
 @json_option
 @click.pass_context
-def verify(ctx: click.Context, release: str | None, storage_options: dict[str, Any] | None, as_json: bool) -> None:
+def verify(
+    ctx: click.Context, release: str | None, storage_options: dict[str, Any] | None, out: str | None, as_json: bool
+) -> None:
     """Check every file of RELEASE by its hash.
+
+    With --repair, files that were damaged in a known way (CRLF line ends, a byte-order mark, gzip, reformatted,
+    re-sorted, ...) are written as they were released, each proven by its hash; the exit code is 0 if all could be.
 
     Example: trace-hf verify /data/trace/v1.1.0
     """
@@ -58,12 +67,33 @@ def verify(ctx: click.Context, release: str | None, storage_options: dict[str, A
     total = sum((opened.root / name).stat().st_size for name in opened.manifest.files if (opened.root / name).is_file())
     with progress("verifying", total) as advance:
         report = opened.verify(advance)
+    repaired = _repair(opened, out) if out else None
     if as_json:
-        emit_json(report.to_json())
+        emit_json(report.to_json() | ({"repair": repaired.to_json()} if repaired else {}))
     else:
         _show(report)
-    if not report.ok:
+        if repaired:
+            _show_repair(repaired)
+    if not (repaired or report).ok:
         ctx.exit(EXIT_CHECK_FAILED)
+
+
+def _repair(release: Release, out: str) -> RepairReport:
+    from ..repair import repair
+
+    return repair(release, out)
+
+
+def _show_repair(report: RepairReport) -> None:
+    rows = [(f.outcome, f.name, f.why) for f in report.files]
+    emit_table(["outcome", "file", "why"], rows, title=f"Repair of TRACE {report.release_id}")
+    left = sum(f.outcome == "refused" for f in report.files)
+    if report.path is None:
+        click.echo("nothing was written: no hash proves a single file")
+    elif left:
+        click.echo(f"wrote {report.path}, which lacks {left} of {len(report.files)} files")
+    else:
+        click.echo(f"wrote {report.path}, a complete snapshot that verifies")
 
 
 def _show(report: VerificationReport) -> None:
