@@ -122,6 +122,7 @@ def scratch() -> Iterator[Path]:
 
 
 def load_ours(release: Path, cache: Path) -> None:
+    """Load the config as this package does."""
     trace_hf.load(CONFIG, release=release, cache_dir=cache)
 
 
@@ -132,6 +133,7 @@ def load_json(release: Path, cache: Path) -> None:
 
 
 def cold_load(release: Path, scale: float, repeat: int) -> Figure:
+    """Time a load into an empty cache."""
     limit = 0.1 if scale >= LARGE else 0.35
     figure = Figure("cold load, typed and verified", 'load_dataset("json")', scale, "s", f"<= {limit} of it", limit)
 
@@ -143,6 +145,7 @@ def cold_load(release: Path, scale: float, repeat: int) -> Figure:
 
 
 def warm_load(release: Path, scale: float, repeat: int) -> Figure:
+    """Time a load from a prepared cache, in which every file is hashed again."""
     figure = Figure("warm load, all files hashed", 'load_dataset("json"), warm', scale, "s", "<= 1.3 of it", 1.3)
     with scratch() as mine, scratch() as theirs:
         load_ours(release, mine)
@@ -159,6 +162,7 @@ def warm_load(release: Path, scale: float, repeat: int) -> Figure:
 
 
 def verify_process(release: Path, scale: float, repeat: int) -> list[Figure]:
+    """Time `verify` as a whole process."""
     figure = Figure("trace-hf verify, whole process", "sha256sum", scale, "s", "<= it + 0.3 s", 0.3, "difference")
     command = [sys.executable, "-m", "trace_hf.cli", "verify", str(release), "--json"]
     files = sorted(str(path) for path in release.iterdir() if path.is_file())
@@ -178,6 +182,7 @@ def verify_process(release: Path, scale: float, repeat: int) -> list[Figure]:
 
 
 def validate_release(release: Path, scale: float, repeat: int) -> Figure | None:
+    """Time `validate` against a pydantic loader that checks the same."""
     try:
         from _bench_pydantic import validate_with_pydantic
     except ImportError as problem:
@@ -229,6 +234,7 @@ def peak_mb(work: str, release: Path) -> float:
 
 
 def peak_memory(releases: dict[float, Path], repeat: int) -> list[Figure]:
+    """Measure the peak memory of a load and a validation at both ends of the scales."""
     if len(releases) < 2:
         return []
     small, large = min(releases), max(releases)
@@ -244,6 +250,7 @@ def peak_memory(releases: dict[float, Path], repeat: int) -> list[Figure]:
 
 
 def import_time(repeat: int) -> Figure:
+    """Time the import."""
     figure = Figure("import trace_hf", "import datasets", None, "s", "<= 0.05 s", 0.05, "ours")
     code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 

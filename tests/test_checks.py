@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_json_has_the_stable_keys(small_sample: Path) -> None:
 def test_touching_windows_do_not_overlap(small_sample: Path) -> None:
     editor = Editor(small_sample)
     rows = [row["windows"] for row in editor.proactive]
-    touching = sum(a["end_s"] == b["start_s"] for windows in rows for a, b in zip(windows, windows[1:], strict=False))
+    touching = sum(a["end_s"] == b["start_s"] for windows in rows for a, b in pairwise(windows))
     assert touching > 0
     assert result(validate(small_sample), "windows_do_not_overlap").ok
 
