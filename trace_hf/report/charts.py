@@ -16,7 +16,8 @@ from typing import Any
 from bokeh.models import BasicTicker, ColumnDataSource, FactorRange, HoverTool, LogTicker, NumeralTickFormatter
 from bokeh.plotting import figure
 
-from .gather import Gathered, Population
+from ..hub.numbers import ConfigNumbers
+from .gather import Gathered
 
 __all__ = ["COLOURS", "Chart", "population_charts", "time_charts", "videos_chart"]
 
@@ -85,7 +86,7 @@ def population_charts(found: Gathered) -> list[Chart]:
     ]
 
 
-def _stacked(key: str, title: str, shown: Mapping[str, Population], group: str) -> Chart:
+def _stacked(key: str, title: str, shown: Mapping[str, ConfigNumbers], group: str) -> Chart:
     counts = {name: dict(getattr(population, group)) for name, population in shown.items()}
     kinds = sorted({kind for row in counts.values() for kind in row})
     rows = [(name, *(row.get(kind, 0) for kind in kinds)) for name, row in counts.items()]

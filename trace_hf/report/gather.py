@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from ..hub.numbers import ConfigNumbers
 from ..integrity import FileDigest
 from ..manifest import audit_file
 from ..release import Release
@@ -15,34 +15,13 @@ from ..schema import CONFIGS, SUBSETS_FILE, ProactiveRecord, QARecord
 from ..windows import effective_windows, evidence_span
 from .payload import proactive_payload, qa_payload, trigger_start
 
-__all__ = ["TOLERANCES_S", "Gathered", "LeftOut", "Population", "Times", "Unseen", "gather"]
+__all__ = ["TOLERANCES_S", "Gathered", "LeftOut", "Times", "Unseen", "gather"]
 
 TOLERANCES_S = (5.0, 10.0)
 """The two values of W that the protocol reports, in seconds."""
 
 BROWSABLE = ("qa", "proactive")
 """The configs that hold every record; the others are subsets of them."""
-
-
-@dataclass
-class Population:
-    """The counts of one config.
-
-    Attributes
-    ----------
-    records, windows, short_windows, videos : int
-        ``short_windows`` are those that meet the criterion of sampling stress.
-    sources, tiers, task_types : Counter
-        Records by source benchmark, validation tier and task type.
-    """
-
-    records: int = 0
-    windows: int = 0
-    short_windows: int = 0
-    videos: int = 0
-    sources: Counter[str] = field(default_factory=Counter)
-    tiers: Counter[str] = field(default_factory=Counter)
-    task_types: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -117,7 +96,7 @@ class Gathered:
     Attributes
     ----------
     populations : dict
-        `Population` by config, the audit configs left out.
+        `ConfigNumbers` by config, the audit configs left out.
     audit : dict
         Records of each audit config that the release has.
     times : Times
@@ -130,7 +109,7 @@ class Gathered:
         The IDs of the records that need each video.
     """
 
-    populations: dict[str, Population] = field(default_factory=dict)
+    populations: dict[str, ConfigNumbers] = field(default_factory=dict)
     audit: dict[str, int] = field(default_factory=dict)
     times: Times = field(default_factory=Times)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -188,7 +167,7 @@ class _Tally:
     def __init__(self, found: Gathered, members: Mapping[str, set[str]]) -> None:
         self.found = found
         self.members = members
-        self.populations = {name: Population() for name in CONFIGS if name in members or name in BROWSABLE}
+        self.populations = {name: ConfigNumbers() for name in CONFIGS if name in members or name in BROWSABLE}
         self.paths: dict[str, set[str]] = {name: set() for name in self.populations}
 
     def add(self, whole: str, record: QARecord | ProactiveRecord) -> None:

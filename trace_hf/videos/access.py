@@ -165,7 +165,34 @@ def _no_ranges(path: str) -> NoRangesError:
     )
 
 
-class RangedFile(io.RawIOBase):
+class Positioned(io.RawIOBase):
+    """A readable file of a known size whose position is a number; nothing is read before it is asked for."""
+
+    size: int
+    _position: int
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position in bytes."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position in bytes; nothing is read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
+        if base + offset < 0:
+            raise OSError(f"seek to {base + offset}")
+        self._position = base + offset
+        return self._position
+
+
+class RangedFile(Positioned):
     """Several files read as one, by ranges.
 
     Blocks are small after a jump and grow while reading goes straight on, so that a header costs one small request
@@ -195,26 +222,6 @@ class RangedFile(io.RawIOBase):
         self._blocks: list[tuple[int, bytes]] = []
         self._handles: dict[int, IO[bytes]] = {}
         self._lock = threading.Lock()
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position in bytes; nothing is read."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
-        if base + offset < 0:
-            raise OSError(f"seek to {base + offset}")
-        self._position = base + offset
-        return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer; less only at the end."""

@@ -8,6 +8,7 @@ import zlib
 from typing import IO, Any
 
 from ..errors import IntegrityError
+from .access import Positioned
 
 __all__ = ["InflatedFile", "inflate"]
 
@@ -76,7 +77,7 @@ class inflate:  # noqa: N801 - used as a function that yields blocks
             raise _differs(self._name, f"its CRC-32 is {self._crc:08x}, not {self._crc32:08x}")
 
 
-class InflatedFile(io.RawIOBase):
+class InflatedFile(Positioned):
     """A deflated member as a seekable file.
 
     What was unpacked once is kept (in memory, beyond 64 MiB in a temporary file), so that going back costs nothing.
@@ -88,26 +89,6 @@ class InflatedFile(io.RawIOBase):
         self._blocks = inflate(raw, size, crc32, name)
         self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed with this file
         self._have, self._position, self.size = 0, 0, size
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position in bytes; nothing is unpacked yet."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
-        if base + offset < 0:
-            raise OSError(f"seek to {base + offset}")
-        self._position = base + offset
-        return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer; less only at the end."""
