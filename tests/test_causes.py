@@ -443,3 +443,17 @@ def test_a_manifest_in_a_sub_folder_finds_its_siblings(small_sample: Path) -> No
     cause = explain(path, manifest.files["data/proactive_standard.jsonl"], manifest)
     assert cause is not None
     assert (cause.name, cause.proven) == ("truncated", True)
+
+
+def test_line_ends_alone_do_not_fill_the_memory(small_sample: Path) -> None:
+    path = small_sample / "qa.jsonl"
+    path.write_bytes(path.read_bytes() + b"\n" * (4 * 1024 * 1024) + b"x")
+    assert explain(path, "0" * 64, Release.open(small_sample).manifest) is None
+
+
+def test_text_of_a_file_cannot_act_on_a_terminal(small_sample: Path) -> None:
+    path = small_sample / "qa.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"question":', b'"\\u0085\\u202equestion":', 1))
+    cause = explain(path, "0" * 64, Release.open(small_sample).manifest)
+    assert cause is not None
+    assert cause.text.isprintable()

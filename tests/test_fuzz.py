@@ -22,7 +22,7 @@ import trace_hf
 from trace_hf.arrow import decode_block, row_of
 from trace_hf.attest import attest
 from trace_hf.decode import decode
-from trace_hf.errors import IntegrityError, SchemaError, TraceError
+from trace_hf.errors import IntegrityError, ManifestError, SchemaError, TraceError
 from trace_hf.schema import CONFIGS, fields_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
@@ -284,6 +284,13 @@ def test_control_characters_in_names_and_ids_are_escaped_in_messages(small_sampl
     spoil(small_sample, "qa.jsonl", lambda line: line.replace(b'"record_id":"', b'"record_id":"\x1b[2J', 1))
     messages = refusals("qa", small_sample)
     assert all(r"\x1b[2J" in message and "\x1b" not in message for message in messages)
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "é" * 128, "x/" * 600 + "x"])
+def test_file_name_that_no_file_system_takes_is_refused(small_sample: Path, name: str) -> None:
+    edit_manifest(small_sample, lambda manifest: manifest["files"].update({name: "0" * 64}))
+    with pytest.raises(ManifestError, match="longer than a file system takes"):
+        trace_hf.verify(small_sample)
 
 
 def test_manifest_with_twenty_thousand_files_is_reported_on_and_not_repaired(

@@ -8,6 +8,10 @@ import stat
 from pathlib import Path
 from typing import IO
 
+# No line of a release is shorter on average; small files are split whatever they hold.
+_SHORTEST_LINE = 24
+_FREE_BYTES = 2 * 1024 * 1024
+
 # Opening a pipe that nobody writes to would wait for ever.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
@@ -29,3 +33,16 @@ def open_regular(path: Path, *, buffering: int = -1) -> IO[bytes]:
 
 def _open(name: str, flags: int) -> int:
     return os.open(name, flags | _NO_WAIT)
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Split bytes into lines.
+
+    Raises
+    ------
+    ValueError
+        When there are more of them than a release's files can have: line ends alone would fill the memory.
+    """
+    if data.count(b"\n") * _SHORTEST_LINE > len(data) + _FREE_BYTES:
+        raise ValueError("more lines than records or IDs can be")
+    return data.split(b"\n")

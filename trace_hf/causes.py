@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from .errors import TraceError
+from ._files import lines_of
+from .errors import TraceError, printable
 from .faults import first_fault
 from .integrity import digest_file
 from .manifest import PINS
@@ -91,7 +92,8 @@ def explain(path: Path, expected: str, manifest: Manifest | None = None) -> Caus
         return None  # a pipe in its place would keep its reader waiting
     with _one_at_a_time:
         try:
-            return _explain(path, expected, manifest)
+            cause = _explain(path, expected, manifest)
+            return cause and replace(cause, text=printable(cause.text))
         except (*BAD_BYTES, TraceError):
             return None
 
@@ -231,7 +233,7 @@ def _against(path: Path, repair: Repair) -> Cause:
     if len(cut) < len(due) and due.startswith(cut):
         text = f"it is cut short after {len(cut)} of {len(due)} bytes, line {cut.count(10) + 1}; {repair.do}"
         return Cause("truncated", text, True, repair)
-    rows = list(zip_longest(found.split(b"\n"), due.split(b"\n"), fillvalue=b""))
+    rows = list(zip_longest(lines_of(found), lines_of(due), fillvalue=b""))
     line, (mine, theirs) = next((n, row) for n, row in enumerate(rows, 1) if row[0] != row[1])
     what = _difference(line, mine, theirs, rows[line][0] if line < len(rows) else b"", rows[line : line + 1])
     return Cause("first_record", f"{what}; {repair.do}", True, repair)

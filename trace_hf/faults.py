@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ._files import lines_of
 from .decode import decode, decoder_of, encode_canonical
 from .errors import TraceError
 from .schema import (
@@ -81,7 +82,7 @@ def _stated(name: str, manifest: Manifest | None) -> int | None:
 
 
 def _lines_fault(data: bytes, kind: type[Struct], file: str, stated: int | None) -> Fault:
-    *lines, last = data.split(b"\n")
+    *lines, last = lines_of(data)
     previous = ""
     for number, line in enumerate(lines, 1):
         fault, previous = _line_fault(line, kind, file, number, previous)
@@ -158,7 +159,7 @@ def _document_fault(data: bytes, name: str) -> Fault:
 
 def _is_cut_document(data: bytes) -> bool:
     """Tell whether bytes can be the beginning of a JSON file as a release writes it."""
-    *lines, last = data.split(b"\n")
+    *lines, last = lines_of(data)
     if data[:1] not in (b"[", b"{") or not all(_PRETTY_LINE.fullmatch(line) for line in lines):
         return False
     # Only the first and the last line stand at the margin.

@@ -306,7 +306,7 @@ def verify_snapshot(
         except IntegrityError as problem:
             return FileReport(name, "differs", due, cause=problem.what)
         except OSError as problem:
-            return FileReport(name, "differs", due, cause=_unreadable(root / name, problem))
+            return FileReport(name, "differs", due, cause=_unreadable(problem))
         digests[name] = digest
         if digest.sha256 == due:
             return FileReport(name, "ok", due, digest.sha256)
@@ -337,8 +337,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _unreadable(path: Path, problem: OSError) -> str:
-    if path.is_dir():
+def _unreadable(problem: OSError) -> str:
+    if isinstance(problem, IsADirectoryError):
         return "a directory stands in its place; remove it and get the file again"
     if isinstance(problem, PermissionError):
         return "permission denied; make the file readable for this user"

@@ -20,6 +20,9 @@ from .schema import CHANGES_FILE, EXCLUSIONS_FILE, MANIFEST_FILE, ROLES, SCHEMA_
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 """A larger manifest is refused unread; a real one has a few kilobytes."""
 
+# In bytes; beyond these, what asks for such a file need not say that it is missing, but fails.
+_MAX_NAME, _MAX_PART = 1024, 255
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -141,6 +144,10 @@ def parse_manifest(data: bytes, *, place: str, unknown: Unknown = "error") -> Ma
 def _check_files(manifest: Manifest, place: str) -> None:
     for name, digest in manifest.files.items():
         check_relative(name, what="file name in a manifest", file=place)
+        if len(name.encode()) > _MAX_NAME or any(len(part.encode()) > _MAX_PART for part in name.split("/")):
+            raise ManifestError(
+                f"file name {name[:80]!r}… is longer than a file system takes", file=place, do="get the manifest again"
+            )
         if not _SHA256.fullmatch(digest):
             raise ManifestError(
                 f"{digest[:80]!r} is not a SHA-256 in lower-case hex",

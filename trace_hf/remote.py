@@ -26,6 +26,9 @@ from .transfer import ENV_TIMEOUT, Place, TransferError
 
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
 
+MAX_FILE_BYTES = 4 * 2**30
+"""A larger file of a remote release is refused: the manifest states no sizes, and a hostile place could fill a disk."""
+
 # An answer of "not for you", or a mistake of the caller's, is no missing network: the cache does not stand in for it.
 _CACHE_ANSWERS = ("absent", "failing", "cut", "unreachable")
 
@@ -232,7 +235,7 @@ def _fetch_all(
 
     def one(name: str) -> None:
         try:
-            place.fetch(inner + name, _target(to, name), advance=moved, stop=stop)
+            place.fetch(inner + name, _target(to, name), limit=MAX_FILE_BYTES, advance=moved, stop=stop)
             arrived(name)
             outcome[name] = None
         except TransferError as trouble:

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from ._files import lines_of, open_regular
 from .decode import canonical_json, decoder_of, encode_canonical
 from .schema import SIDECARS, ExclusionRecord, ProactiveRecord, QARecord, Window
 
@@ -120,14 +121,14 @@ def _sha256(chunks: Iterable[bytes]) -> str:
 
 def read_head(path: Path, size: int = _HEAD) -> bytes:
     """Return the first bytes of a file."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return stream.read(size)
 
 
 def _raw(path: Path) -> Iterator[bytes]:
     if path.stat().st_size > MAX_STREAM_BYTES:
         raise ValueError("too large to read again")
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         while chunk := stream.read(_CHUNK):
             yield chunk
 
@@ -145,7 +146,7 @@ def _unpackings(path: Path) -> Iterator[Repair]:
 def _gunzip(path: Path) -> Iterator[bytes]:
     # A few kilobytes can unpack to terabytes, while JSON text of a release shrinks to a tenth.
     left = min(MAX_STREAM_BYTES, max(16 * _CHUNK, 64 * path.stat().st_size))
-    with gzip.open(path) as stream:
+    with open_regular(path) as packed, gzip.open(packed) as stream:
         while chunk := stream.read(_CHUNK):
             left -= len(chunk)
             if left < 0:
@@ -268,7 +269,7 @@ def _how(text: bytes) -> str:
 
 def _values(text: bytes) -> Iterator[bytes]:
     """Give the JSON text of each record, whether it stands on a line of its own or not."""
-    lines = [line for line in text.split(b"\n") if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     try:
         msgspec.json.decode(lines[0], type=dict[str, msgspec.Raw])
     except (IndexError, msgspec.DecodeError):
@@ -372,7 +373,7 @@ def _pool(path: Path) -> list[tuple[str, bytes, bool | None]]:
     try:
         if path.suffix != ".jsonl" or path.stat().st_size > MAX_PARSE_BYTES:
             return []
-        for line in path.read_bytes().split(b"\n"):
+        for line in lines_of(path.read_bytes()):
             if line:
                 glance = decoder_of(_Glance).decode(line)
                 windows = glance.windows

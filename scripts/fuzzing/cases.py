@@ -168,6 +168,8 @@ def _agree(folder: Path, random: Random) -> None:
 
 def _in_place(make: Callable[[Path], Any]) -> Callable[[Path], None]:
     def act(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
         path.unlink(missing_ok=True)
         make(path)
 
