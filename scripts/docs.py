@@ -227,6 +227,7 @@ def _verbs(group: click.Group, context: click.Context) -> Iterator[str]:
         usage = command.get_usage(inner).removeprefix("Usage: ")
         yield from (f"## {inner.command_path}", "", "```text", usage, "```", "")
         about, _, example = inspect.cleandoc(command.help or "").partition("\n\nExample: ")
+        assert example, f"{inner.command_path} has no example in a paragraph of its own"
         yield from (about, "", "```sh", example.strip(), "```", "")
         yield from (line for parameter in command.params if (line := _option(parameter)))
         yield ""

@@ -124,6 +124,9 @@ def test_unknown_names_list_the_known_ones(small_sample: Path) -> None:
         datasets.load_dataset("trace", data_dir=str(small_sample))
     with pytest.raises(UnknownConfigError, match="the views are full, model_input"):
         trace_hf.load("qa", release=small_sample, view="inputs")  # type: ignore[arg-type]
+    with pytest.raises(UnknownConfigError, match="there is no option 'veiw'") as error:
+        trace_hf.load("qa", release=small_sample, veiw="model_input")
+    assert "did you mean 'view'?" in str(error.value)
     with pytest.raises(UnknownConfigError, match='neither "error" nor "keep"'):
         trace_hf.load("qa", release=small_sample, unknown="drop")  # type: ignore[arg-type]
 

@@ -40,7 +40,8 @@ def test_verify_of_a_damaged_release(small_sample: Path) -> None:
     result = run("verify", small_sample)
     assert result.exit_code == 1
     assert "missing\tqa.jsonl" in result.output
-    assert "NOT verified: 1 files" in result.output
+    assert "NOT verified: 1 of 13 files are missing or differ" in result.output
+    assert "get it from where the release is published" in result.output
     assert as_json(run("verify", small_sample, "--json"))["ok"] is False
 
 

@@ -66,3 +66,31 @@ def test_release_without_subsets_still_has_its_other_configs(small_sample: Path)
 def test_place_that_cannot_be_understood_is_not_found() -> None:
     with pytest.raises(ReleaseNotFoundError):
         Release.open("nonsense://nowhere/at/all")
+
+
+def test_places_that_are_nearly_right_are_guessed(small_sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ReleaseNotFoundError, match="is a file, not the folder of a release"):
+        Release.open(small_sample / "qa.jsonl")
+    with pytest.raises(ReleaseNotFoundError, match="write hf://datasets/our-lab/trace"):
+        Release.open("our-lab/trace")
+    with pytest.raises(ReleaseNotFoundError, match="did you mean 'sample'"):
+        Release.open("smaple")
+    monkeypatch.setenv("TRACE_RELEASE", "/nowhere")
+    with pytest.raises(ReleaseNotFoundError, match=r"no such folder \(from TRACE_RELEASE\)"):
+        Release.open()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 3\n", "git lfs pull"),
+        (b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"\xef\xbb\xbf{}", "byte-order mark"),
+        (b"", "empty"),
+    ],
+)
+def test_manifest_that_is_something_else_says_what(small_sample: Path, content: bytes, words: str) -> None:
+    (small_sample / "manifest.json").write_bytes(content)
+    with pytest.raises(ManifestError, match=words):
+        Release.open(small_sample)

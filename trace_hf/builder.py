@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import warnings
@@ -63,6 +64,9 @@ class TraceConfig(datasets.BuilderConfig):
         return f"{self.name}-"
 
 
+_KEYWORDS = ("release", "data_dir", "view", "verify", "unknown", "video_root", "video")
+
+
 class Trace(datasets.ArrowBasedBuilder):
     """Builds a config's `test` split from a release, of which nothing is believed before it is verified."""
 
@@ -86,6 +90,13 @@ class Trace(datasets.ArrowBasedBuilder):
                 do='name one, for example load_dataset("trace", "proactive_standard")',
             )
         self._spec = config_named(config_name)
+        for name in kwargs:
+            if name not in _KEYWORDS:
+                near = difflib.get_close_matches(name, _KEYWORDS, n=1)
+                raise UnknownConfigError(
+                    f"there is no option {name!r}; beside datasets' own, there are {', '.join(_KEYWORDS)}",
+                    do=f"did you mean {near[0]!r}?" if near else "leave it out",
+                )
         config, _ = super()._create_builder_config(config_name, custom_features, **kwargs)
         _check_options(config)
         self._release = Release.open(
@@ -234,7 +245,10 @@ def source_of(dataset: Dataset | IterableDataset) -> tuple[Release, VideoRoot | 
 
 def _check_options(config: TraceConfig) -> None:
     if config.view not in VIEWS:
-        raise UnknownConfigError(f"there is no view {config.view!r}; the views are {', '.join(VIEWS)}")
+        raise UnknownConfigError(
+            f"there is no view {config.view!r}; the views are {', '.join(VIEWS)}",
+            do='view="model_input" is what a model may see',
+        )
     if config.view == "model_input" and not CONFIGS[config.name].inputs:
         raise UnknownConfigError(
             f"config {config.name!r} is for audit and has no model_input view", do='load it with view="full"'

@@ -98,6 +98,33 @@ def explain(path: Path, expected: str, manifest: Manifest | None = None) -> Caus
             return None
 
 
+_SNIFFED = 64 * 1024
+
+
+def looks_like(data: bytes, path: Path) -> str | None:
+    """Say what a file of unknown hash is likely to be instead: a pointer, a page, gzip or another encoding.
+
+    Parameters
+    ----------
+    data
+        What the file holds, or its beginning.
+    path
+        The file.
+    """
+    head = data[:_SNIFFED]
+    found = _empty(head) or _lfs_pointer(head, "") or _error_page(head, path)
+    if found:
+        return printable(found.text)
+    if head.startswith(b"\x1f\x8b"):
+        return "it is gzip data; decompress it"
+    encoding = text_encoding(head)
+    return (
+        {"utf16": "it is UTF-16 text", "bom": "it begins with a UTF-8 byte-order mark"}[encoding[0]]
+        if encoding
+        else None
+    )
+
+
 def _explain(path: Path, expected: str, manifest: Manifest | None) -> Cause | None:
     head = read_head(path)
     simple = _empty(head) or _lfs_pointer(head, expected)
@@ -154,6 +181,8 @@ def _lfs_pointer(head: bytes, expected: str) -> Cause | None:
         return None
     if match[1].decode() == expected:
         return Cause("lfs_pointer", "it is the Git LFS pointer to the released file; run `git lfs pull`", True)
+    if not expected:
+        return Cause("lfs_pointer", "it is a Git LFS pointer; run `git lfs pull`")
     text = "it is a Git LFS pointer, to another file than the released one; check the revision, then run `git lfs pull`"
     return Cause("lfs_pointer", text, True)
 

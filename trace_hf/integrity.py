@@ -27,6 +27,9 @@ BLOCK_BYTES = 2 * 1024 * 1024
 
 _MAX_LINES = BLOCK_BYTES // 32
 
+_ABSENT = "not in the folder; get it from where the release is published"
+_FOREIGN = "no part of the release; ignored"
+
 _SERIAL_BYTES = 8 * 1024 * 1024
 
 FileState = Literal["ok", "missing", "differs", "unlisted"]
@@ -302,7 +305,9 @@ def verify_snapshot(
         try:
             digest = digest_file(root / name, advance=advance)
         except FileNotFoundError:
-            return FileReport(name, "missing", due)
+            return FileReport(
+                name, "missing", due, cause="not in the folder; get it from where the release is published"
+            )
         except IntegrityError as problem:
             return FileReport(name, "differs", due, cause=problem.what)
         except OSError as problem:
@@ -314,7 +319,9 @@ def verify_snapshot(
         return FileReport(name, "differs", due, digest.sha256, cause)
 
     reports = sorted(_each(one, {name: _size(root / name) for name in expected}), key=lambda report: report.name)
-    reports += [FileReport(name, "unlisted") for name in _unlisted(root, expected)]
+    reports += [
+        FileReport(name, "unlisted", cause="no part of the release; ignored") for name in _unlisted(root, expected)
+    ]
     ok = not problems and all(report.state in ("ok", "unlisted") for report in reports)
     return VerificationReport(
         manifest.release_id, ok, pins is not None, manifest_sha256, tuple(reports), problems, digests

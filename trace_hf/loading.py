@@ -115,7 +115,12 @@ class Provenance:
 
 
 def provenance(dataset: datasets.Dataset | datasets.IterableDataset) -> Provenance | None:
-    """Read a loaded dataset's provenance from its ``info``; None when it was not loaded by this package."""
+    """Read a loaded dataset's provenance from its ``info``; None when it was not loaded by this package.
+
+    Of a `DatasetDict`, its one split is taken.
+    """
+    if isinstance(dataset, dict):
+        (dataset,) = dataset.values()
     found = dict(re.findall(r"^(\w+): (.*)$", dataset.info.description or "", re.MULTILINE))
     if "manifest_sha256" not in found:
         return None

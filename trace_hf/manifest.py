@@ -109,7 +109,13 @@ def read_manifest(path: Path, *, unknown: Unknown = "error") -> tuple[Manifest, 
         raise ManifestError(
             f"cannot be read: {problem.strerror}", file=str(path), do="check the path and its permissions"
         ) from None
-    return parse_manifest(data, place=str(path), unknown=unknown), data
+    try:
+        return parse_manifest(data, place=str(path), unknown=unknown), data
+    except ManifestError as problem:
+        from .causes import looks_like  # only a manifest that is not one needs it
+
+        problem.why = looks_like(data, path) or problem.why
+        raise
 
 
 def parse_manifest(data: bytes, *, place: str, unknown: Unknown = "error") -> Manifest:

@@ -6,6 +6,7 @@ import codecs
 import difflib
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,8 @@ SAMPLE = "sample"
 Digests = Mapping[str, FileDigest]
 
 _HOW_TO_GET = (
-    'pass release="/path/to/snapshot" (or data_dir=, or a URL such as hf://datasets/org/name@rev/snapshot), or set '
-    f'{ENV_RELEASE}; for a synthetic release to try things with, say release="{SAMPLE}"'
+    "name a snapshot's folder, or a URL such as hf://datasets/org/name@rev/snapshot: as an argument on the command "
+    f'line, as release= or data_dir= in Python, or in {ENV_RELEASE}; release="{SAMPLE}" is a synthetic one to try with'
 )
 
 
@@ -443,10 +444,24 @@ def _local_root(
     if root.name == MANIFEST_FILE:
         root = root.parent
     if not root.is_dir():
-        raise ReleaseNotFoundError("there is no such folder", file=place, do=_HOW_TO_GET)
+        raise _no_folder(place, root)
     if not (root / MANIFEST_FILE).exists() and (root / "snapshot" / MANIFEST_FILE).is_file():
         return root / "snapshot"
     return root
+
+
+def _no_folder(place: str, root: Path) -> ReleaseNotFoundError:
+    source = f" (from {ENV_RELEASE})" if place == os.environ.get(ENV_RELEASE) else ""
+    if root.is_file():
+        return ReleaseNotFoundError(
+            f"is a file{source}, not the folder of a release", file=place, do=f"name its folder, {root.parent}"
+        )
+    do = _HOW_TO_GET
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", place):
+        do = f"for a Hub repo write hf://datasets/{place}; else {do}"
+    elif difflib.get_close_matches(place, [SAMPLE], n=1):
+        do = f"did you mean {SAMPLE!r}? Else {do}"
+    return ReleaseNotFoundError(f"there is no such folder{source}", file=place, do=do)
 
 
 def verify(

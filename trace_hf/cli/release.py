@@ -103,20 +103,28 @@ def _show(report: VerificationReport) -> None:
         click.echo(f"pinned: {problem}")
     bad = [f for f in report.files if f.state in ("missing", "differs")]
     click.echo(f"{report.release_id} is {_PINNED[report.pinned]}.")
-    click.echo("verified" if report.ok else f"NOT verified: {len(bad)} files, {len(report.problems)} pinned facts")
+    facts = f", and {len(report.problems)} pinned facts do not hold" if report.problems else ""
+    total = sum(f.state != "unlisted" for f in report.files)
+    click.echo("verified" if report.ok else f"NOT verified: {len(bad)} of {total} files are missing or differ{facts}")
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--scale", type=click.FloatRange(min=0), default=1.0, show_default=True, help="1.0 has TRACE's counts.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed writes the same bytes.")
-@click.option("--videos", is_flag=True, help="Also write small videos for the tiny configs (needs trace-hf[video]).")
+@click.option(
+    "--videos",
+    is_flag=True,
+    help="Also write small videos for the tiny configs into PATH/video_root (needs trace-hf[video]).",
+)
 def sample(path: Path, scale: float, seed: int, videos: bool) -> None:
     """Write a synthetic release into the new folder PATH.
 
     Example: trace-hf sample my-release --scale 0.1
     """
-    from ..sample import write_sample
+    from ..sample import VIDEO_ROOT, write_sample
 
     write_sample(path, scale=scale, seed=seed, videos=videos)
     click.echo(f"wrote {path}; it is synthetic: no number made on it is a TRACE result")
+    if videos:
+        click.echo(f"its videos: --video-root {path / VIDEO_ROOT}")

@@ -105,7 +105,9 @@ def probe(
 ) -> None:
     """Say whether the videos of a root are whole, long enough, and probably the right ones.
 
-    Only headers and last frames are read. Example: trace-hf videos probe sample --subset tiny --video-root videos
+    Only headers and last frames are read.
+
+    Example: trace-hf videos probe sample --subset tiny --video-root videos
     """
     from ..videos.probe import probe_videos
 

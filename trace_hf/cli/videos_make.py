@@ -45,10 +45,12 @@ def index(
 ) -> None:
     """Index ARCHIVES (zips, tars, split tars, folders of them; local or remote) without unpacking them.
 
-    The index is a video root. Example: trace-hf videos index /data/downloads --out videos.json
+    The index is a video root.
 
     A rule's patterns know * (within a folder), **/ (any folders), {name}, {n:int} and {rest:path}; for example
     'Proactive Output_*.zip | sample_{n:int}/video.mp4 => videos/sample_{n}_proactive.mp4'.
+
+    Example: trace-hf videos index /data/downloads --out videos.json
     """
     from ..videos.indexing import build_index
     from ..videos.rules import BUILT_IN_RULES, Rule, parse_rules
@@ -101,6 +103,7 @@ def fetch(
     """Copy the videos of a subset from any root, or out of archives, into a local root.
 
     It can be interrupted at any time: a second run does what is left, a third nothing.
+
     Example: trace-hf videos fetch sample --subset tiny --video-root videos.json --to /data/videos
     """
     from ..videos.fetch import plan_fetch
