@@ -469,3 +469,8 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
 def test_a_qa_record_written_again_is_itself(small_sample: Path) -> None:
     lines = (small_sample / "qa.jsonl").read_bytes().splitlines()
     assert [canonical_line(row, QARecord) for row in rows(small_sample, "qa")] == lines
+
+
+@pytest.mark.parametrize("config", ["qa", "proactive_standard", "changes", "exclusions"])
+def test_typed_records_are_attested(small_sample: Path, config: str) -> None:
+    assert trace_hf.attest(trace_hf.Release.open(small_sample).records(config), config, release=small_sample).ok

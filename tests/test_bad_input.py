@@ -153,6 +153,33 @@ def test_file_without_permission(small_sample: Path) -> None:
     assert "; " not in done.stdout.split("release sample-0")[1].split("\n")[0], "only the one file is named"
 
 
+_CLOSED_FOLDER = """
+import os, sys
+import trace_hf
+trace_hf.Release.open(sys.argv[1]).verify()
+os.chmod(sys.argv[1], 0o600)
+if os.geteuid() == 0:
+    os.seteuid(65534)
+for place in (sys.argv[1], sys.argv[1] + "/sub", "x" * 5000, "~nobody-of-that-name/x"):
+    try:
+        trace_hf.Release.open(place)
+    except (trace_hf.errors.ReleaseNotFoundError, trace_hf.errors.ManifestError) as error:
+        print(error.what)
+"""
+
+
+def test_folder_that_cannot_be_looked_into(small_sample: Path) -> None:
+    with TemporaryDirectory() as open_to_all:
+        folder = Path(shutil.copytree(small_sample, Path(open_to_all, "release")))
+        folder.parent.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", _CLOSED_FOLDER, str(folder)], capture_output=True, text=True, check=True
+        )
+        folder.chmod(0o700)
+    assert len(done.stdout.splitlines()) == 4
+    assert "Permission denied" in done.stdout
+
+
 # --- rows -----------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +299,15 @@ def test_unknown_id_in_an_id_file(small_sample: Path) -> None:
     text = refused("qa_tiny", small_sample)
     assert "tiny_qa_ids.json, record ovo_bench_qa:999999" in text
     assert "not in qa.jsonl" in text
+
+
+@pytest.mark.parametrize("subset", ["standard", "high_frequency"])
+def test_unknown_id_in_an_id_file_of_the_split(small_sample: Path, subset: str) -> None:
+    path = small_sample / f"{subset}_proactive_ids.json"
+    path.write_text(json.dumps([*json.loads(path.read_text())[:-1], "ovo_bench_proactive:999999"], indent=2) + "\n")
+    rewrite_manifest(small_sample)
+    text = refused(f"proactive_{subset}", small_sample)
+    assert f"{subset}_proactive_ids.json, record ovo_bench_proactive:999999" in text
 
 
 def test_id_listed_twice_in_an_id_file(small_sample: Path) -> None:

@@ -203,6 +203,45 @@ def test_builder_that_was_made_before_the_edit_refuses_as_well(small_sample: Pat
         builder.download_and_prepare()
 
 
+def test_a_proof_serves_one_load_and_only_while_no_file_is_touched(small_sample: Path) -> None:
+    original = (small_sample / "qa.jsonl").read_bytes()
+    builder = datasets.load_dataset_builder("trace", "qa", data_dir=str(small_sample))
+    builder.download_and_prepare()
+    edit_line(small_sample / "qa.jsonl", 0, lambda line: line.replace(b"qa", b"qb", 1))
+    with pytest.raises(IntegrityError):
+        builder.as_dataset("test")
+    with pytest.raises(IntegrityError):
+        builder.download_and_prepare()
+    with pytest.raises(IntegrityError):
+        builder.as_dataset("test")
+    (small_sample / "qa.jsonl").write_bytes(original)
+    builder.as_streaming_dataset("test")
+    edit_line(small_sample / "changes.jsonl", 0, lambda line: line + b" ")
+    with pytest.raises(IntegrityError):
+        builder.as_dataset("test")
+    with pytest.raises(IntegrityError):
+        pickle.loads(pickle.dumps(builder)).as_dataset("test")
+
+
+def test_opened_release_is_read_as_the_load_says(small_sample: Path) -> None:
+    opened = {name: trace_hf.Release.open(small_sample, unknown=name) for name in ("error", "keep")}
+    for unknown in ("error", "keep", "error"):
+        for release in (*opened.values(), small_sample):
+            for streaming in (False, True):
+                rows = trace_hf.load("qa", release=release, unknown=unknown, streaming=streaming)
+                assert ("unknown_fields" in next(iter(rows))) == (unknown == "keep")
+
+
+def test_stream_says_of_itself_what_is_so(small_sample: Path, isolated_caches: Path) -> None:
+    trace_hf.load("qa", release=small_sample)
+    (info,) = isolated_caches.rglob("dataset_info.json")
+    info.write_text(info.read_text().replace("pinned: false", "pinned: true"))
+    for streaming in (False, True):
+        found = trace_hf.provenance(trace_hf.load("qa", release=small_sample, streaming=streaming))
+        assert found is not None
+        assert not found.pinned
+
+
 def test_another_release_in_the_same_place_is_loaded(small_sample: Path, tmp_path: Path) -> None:
     before = trace_hf.load("qa", release=small_sample).to_list()
     shutil.rmtree(small_sample)
@@ -344,8 +383,12 @@ def test_unsafe_video_path_is_refused(small_sample: Path, path: str) -> None:
 
     edit_line(small_sample / "qa.jsonl", 0, edit)
     rewrite_manifest(small_sample)
+    for root in ("videos", None):
+        with pytest.raises(UnsafePathError) as error:
+            trace_hf.load("qa", release=small_sample, video_root=root)
+        assert "video_path" in str(error.value)
     with pytest.raises(UnsafePathError):
-        trace_hf.load("qa", release=small_sample, video_root="videos")
+        list(trace_hf.Release.open(small_sample).records("qa"))
 
 
 # --- workers --------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_sample_writes_the_same_release_as_python(tmp_path: Path) -> None:
     trace_hf.write_sample(tmp_path / "b", scale=0.05, seed=3)
     assert (tmp_path / "a/manifest.json").read_bytes() == (tmp_path / "b/manifest.json").read_bytes()
     again = run("sample", tmp_path / "a")
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "Do: " in again.stderr
 
 

@@ -78,6 +78,8 @@ def test_a_subset_move_is_named_on_both_sides(small_sample: Path, tmp_path: Path
     burst = sorted([*burst, moved], key=lambda row: row["record_id"])
     write(copy / "proactive_standard.jsonl", standard)
     write(copy / "proactive_high_frequency.jsonl", burst)
+    for name, rows in (("standard", standard), ("high_frequency", burst)):
+        (copy / f"{name}_proactive_ids.json").write_text(json.dumps([row["record_id"] for row in rows]))
     subsets = json.loads((copy / "proactive_subsets.json").read_text())
     subsets["subsets"]["standard"]["record_count"] -= 1
     subsets["subsets"]["high_frequency"]["record_count"] += 1

@@ -566,7 +566,7 @@ def test_export_and_attest_on_the_command_line(small_sample: Path, tmp_path: Pat
     assert done.exit_code == 0, done.output
     made = json.loads(done.output)
     assert [one["config"] for one in made["configs"]] == list(CONFIGS)
-    assert run("export", small_sample, out).exit_code == 1
+    assert run("export", small_sample, out).exit_code == 2
     assert run("export", small_sample, out, "--overwrite").exit_code == 0
     assert run("export", "--card-only", out).exit_code == 0
     assert run("export", small_sample, out, "--card-only").exit_code == 2

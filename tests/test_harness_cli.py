@@ -52,6 +52,52 @@ def test_a_record_without_an_answer_counts(small_sample: Path, tmp_path: Path) -
     assert json.loads(done.stdout)["accuracy"] == 1 / len(answers)
 
 
+def test_missing_answers_are_counted_in_the_table_and_told(small_sample: Path, tmp_path: Path) -> None:
+    answers = oracle(small_sample)
+    done = run("qa", write(tmp_path / "a.jsonl", answers[:1]), "--release", small_sample)
+    whole, silent = len(answers), len(answers) - 1
+    assert done.exit_code == 0
+    assert f"answered\t1 of {whole}\n" in done.stdout
+    assert "complete" not in done.stdout
+    assert done.stderr == f"{silent} of {whole} records have no answer; each counts as wrong\n"
+    assert run("qa", write(tmp_path / "b.jsonl", answers), "--release", small_sample).stderr == ""
+
+    record_id, *others = open_population("proactive_standard", small_sample).records
+    path = write(tmp_path / "c.jsonl", [{"record_id": record_id, "responses": []}])
+    done = run("proactive", path, "--release", small_sample)
+    whole = 1 + len(others)
+    assert f"answered\t1 of {whole}\n" in done.stdout
+    assert f"{len(others)} of {whole} records" in done.stderr
+    assert done.stderr.endswith("no answer; each counts as silent\n")
+
+
+@pytest.mark.parametrize("task", ["qa", "proactive"])
+def test_a_file_without_answers_is_wrong_use(task: str, small_sample: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [])
+    done = run(task, path, "--release", small_sample, "--json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{path}: holds no answers\n" in done.stderr
+    assert "Do: " in done.stderr
+
+
+def test_answers_to_other_records_only_are_wrong_use(small_sample: Path, tmp_path: Path) -> None:
+    tiny = {line["record_id"] for line in oracle(small_sample, "qa_tiny")}
+    others = [line for line in oracle(small_sample) if line["record_id"] not in tiny]
+    done = run("qa", write(tmp_path / "a.jsonl", others), "--release", small_sample, "--config", "qa_tiny")
+    assert done.exit_code == 2
+    assert "holds no answers to the records of 'qa_tiny'" in done.stderr
+
+
+def test_the_piped_rows_of_the_two_tolerances_can_be_told_apart(small_sample: Path, tmp_path: Path) -> None:
+    records = open_population("proactive_standard", small_sample).records
+    path = write(tmp_path / "a.jsonl", [{"record_id": record_id, "responses": []} for record_id in records])
+    rows = [line.split("\t") for line in run("proactive", path, "--release", small_sample).stdout.splitlines()]
+    assert {row[0] for row in rows if len(row) == 5} == {
+        *("w5", "w5 task_type", "w5 source", "w5 validation_tier"),
+        *("w10", "w10 task_type", "w10 source", "w10 validation_tier"),
+    }
+
+
 def test_answers_to_other_records_of_the_release_are_ignored_and_counted(small_sample: Path, tmp_path: Path) -> None:
     answers = oracle(small_sample)
     tiny = oracle(small_sample, "qa_tiny")

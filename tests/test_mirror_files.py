@@ -275,6 +275,59 @@ def test_the_root_of_a_store_is_no_place_for_a_mirror(whole: Path) -> None:
             mirror.push(whole, url)
 
 
+def test_a_release_is_no_mirror_and_is_left_as_it_is(whole: Path, derived: Path, tmp_path: Path) -> None:
+    folder = writable_copy(whole, tmp_path / "release")
+    before = files_at(str(folder), None)
+    with pytest.raises(ReleaseNotFoundError, match=r"is a release, not a mirror[\s\S]*trace-hf verify"):
+        mirror.check(folder)
+    assert cli("check", str(folder)).returncode == 2
+    for verb in (mirror.plan, mirror.push):
+        with pytest.raises(TraceError, match="is a release, not a mirror"):
+            verb(derived, folder)
+        with pytest.raises(TraceError, match="is the release itself"):
+            verb(folder, f"{folder}/")
+    assert files_at(str(folder), None) == before
+
+
+def test_a_mirror_is_not_pushed_to_itself(whole: Path, tmp_path: Path) -> None:
+    mirror.push(whole, tmp_path / "m")
+    with pytest.raises(TraceError, match="is the release itself"):
+        mirror.push(tmp_path / "m", tmp_path / "m")
+    mirror.push(tmp_path / "m" / "snapshot", tmp_path / "m")  # a mirror can be repaired from what it holds
+
+
+def test_a_folder_whose_name_reads_as_a_repo_is_told(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    note = "our-lab/trace is a folder here; for the Hub write hf://datasets/our-lab/trace\n"
+    assert cli("plan", str(whole), "our-lab/trace").stderr == note
+    assert cli("plan", str(whole), "./trace").stderr == ""
+    assert cli("push", str(whole), "our-lab/trace", "--yes").stderr == note
+    assert cli("check", "our-lab/trace").stderr == ""
+
+
+def test_foreign_files_are_the_user_s_to_remove(whole: Path, tmp_path: Path) -> None:
+    mirror.push(whole, tmp_path / "m")
+    (tmp_path / "m" / "notes.txt").write_text("ours", encoding="utf-8")
+    last = cli("check", str(tmp_path / "m")).stdout.splitlines()[-1]
+    assert last.endswith("1 places; remove foreign files yourself: `trace-hf mirror push` leaves them alone")
+    (tmp_path / "m" / "DATA_TERMS.md").unlink()
+    last = cli("check", str(tmp_path / "m")).stdout.splitlines()[-1]
+    assert "`trace-hf mirror push` repairs files, but remove foreign files yourself" in last
+
+
+def test_a_bad_parquet_file_is_told_once_by_its_place_in_the_mirror(
+    place: tuple[str, dict[str, Any] | None], content: Content
+) -> None:
+    url, options = place
+    FileMirror(url, options).push(content)
+    bad = next(path for path in content.items if path.startswith("qa/"))
+    write(url, options, bad, b"no parquet")
+    found = [(drift.kind, drift.name) for drift in mirror.check(url, storage_options=options).drift]
+    assert found == [("changed", bad)]
+
+
 def test_the_command_line_makes_checks_and_repairs_a_folder(whole: Path, tmp_path: Path) -> None:
     target = str(tmp_path / "m")
     assert cli("push", str(whole), target, "--yes", "--deep").returncode == 0

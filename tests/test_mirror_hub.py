@@ -394,6 +394,17 @@ def test_no_mirror_is_exit_code_2(hub: HubDouble) -> None:
     assert cli("check", TARGET).returncode == 2
 
 
+def test_a_repo_that_is_a_release_is_no_mirror_and_is_left_as_it_is(hub: HubDouble, whole: Path) -> None:
+    hub.create(REPO, private=True)
+    hub.commit(REPO, {"manifest.json": (whole / "manifest.json").read_bytes()})
+    before = hub.files(REPO)
+    with pytest.raises(ReleaseNotFoundError, match="is a release, not a mirror"):
+        mirror.check(TARGET)
+    with pytest.raises(TraceError, match="is a release, not a mirror"):
+        mirror.push(whole, TARGET)
+    assert hub.files(REPO) == before
+
+
 def test_pull_brings_a_verified_folder_or_none(hub: HubDouble, content: Content, whole: Path, tmp_path: Path) -> None:
     mirror_of().push(content)
     report = mirror.pull(TARGET, tmp_path / "out")

@@ -117,11 +117,9 @@ def test_a_file_of_which_nobody_knows_what_it_holds_is_not_public(derived: Path,
 @pytest.mark.parametrize("text", ['["ovo_bench_qa:1"]', '["\\u006fvo_bench_qa:1"]'])
 def test_an_id_file_that_names_a_restricted_record_is_not_public(derived: Path, tmp_path: Path, text: str) -> None:
     folder = writable_copy(derived, tmp_path / "r")
-    (folder / "standard_proactive_ids.json").write_text(text, encoding="utf-8")
+    (folder / "tiny_qa_ids.json").write_text(text, encoding="utf-8")
     rewrite_manifest(folder)
-    assert decided(folder, "public").reasons == (
-        "standard_proactive_ids.json names ovo_bench, whose records may not be public.",
-    )
+    assert decided(folder, "public").reasons == ("tiny_qa_ids.json names ovo_bench, whose records may not be public.",)
 
 
 def test_an_administrator_with_other_rights_passes_a_table_that_the_report_names(

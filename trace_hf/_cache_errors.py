@@ -48,7 +48,8 @@ def _ours(problem: BaseException) -> TraceError | None:
 
 def _explained(problem: BaseException, folder: str) -> TraceError | None:
     for error in _chain(problem):
-        if isinstance(error, _DAMAGED):
+        # pyarrow reports what it cannot read as an OSError of its own, which has no number.
+        if isinstance(error, _DAMAGED) or (isinstance(error, OSError) and error.errno is None):
             return TraceError(
                 f"the prepared rows cannot be read: {type(error).__name__}: {error}",
                 file=folder,

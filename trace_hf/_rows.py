@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from .arrow import UNKNOWN_FIELDS
+from .arrow import UNKNOWN_FIELDS, row_of
 from .decode import canonical_json, takes_raw
 from .errors import SchemaError, TraceError
 from .schema import Config, Field, fields_of
@@ -32,7 +32,8 @@ def iter_rows(rows: Any, spec: Config) -> Iterator[Mapping[str, Any]]:
     ----------
     rows
         A `datasets.Dataset` or `IterableDataset`, or a `DatasetDict` with a ``test`` split; an Arrow table, batch or
-        reader; a pandas or polars frame; the path or URL of a Parquet file; an iterable of mappings.
+        reader; a pandas or polars frame; the path or URL of a Parquet file; an iterable of mappings, or of the typed
+        records that `Release.records` gives.
     spec
         The config that they are said to be. Columns that it does not have are left out.
 
@@ -45,7 +46,9 @@ def iter_rows(rows: Any, spec: Config) -> Iterator[Mapping[str, Any]]:
     """
     known = frozenset(field.name for field in fields_of(spec.record)) | {UNKNOWN_FIELDS}
     for part in _parts(rows, known):
-        if isinstance(part, Mapping):
+        if isinstance(part, Struct):
+            yield row_of(part)
+        elif isinstance(part, Mapping):
             yield clean_row({name: part[name] for name in known if name in part}, spec.record)
         elif hasattr(part, "iloc"):
             for row in part.astype(object).where(part.notna(), None).to_dict("records"):

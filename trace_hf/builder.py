@@ -99,11 +99,13 @@ class Trace(datasets.ArrowBasedBuilder):
                 )
         config, _ = super()._create_builder_config(config_name, custom_features, **kwargs)
         _check_options(config)
-        self._release = Release.open(
-            config.release or config.data_dir, self.storage_options, self.token, unknown=config.unknown
-        )
+        place = config.release or config.data_dir
+        if isinstance(place, Release):
+            place = place.reopened(config.unknown)
+        self._release = Release.open(place, self.storage_options, self.token, unknown=config.unknown)
         self._video_root = VideoRoot.coerce(config.video_root) if self._spec.inputs else None
         self._digests: Digests | None = None
+        self._proven: object = None
         _SOURCES[self._release.manifest_sha256, config.name, config.view] = (self._release, self._video_root)
         return config, self._config_id(config, custom_features)
 
@@ -156,21 +158,28 @@ class Trace(datasets.ArrowBasedBuilder):
 
     def _prove(self) -> None:
         """Hash every file of the snapshot, once for each load."""
+        self._proven = None  # a proof that fails leaves none
         if self.config.verify:
+            stamp = self._release.stamp()
             self._digests = self._release.proven()
-        else:
-            self._digests = None
-            warnings.warn(
-                f"rows of {self._release.release_id} are loaded with verify=False: nothing shows that they are the "
-                "released ones",
-                stacklevel=2,
-            )
-        self._proven = True
+            self._proven = stamp
+            return
+        self._digests = None
+        warnings.warn(
+            f"rows of {self._release.release_id} are loaded with verify=False: nothing shows that they are the "
+            "released ones",
+            stacklevel=2,
+        )
 
     def _prove_once(self) -> None:
-        if not getattr(self, "_proven", False):
+        """Prove, unless that was just done and no file was touched since; a proof serves one load."""
+        proven, self._proven = self._proven, None
+        if proven is None or proven != self._release.stamp():
             self._prove()
-        self._proven = False  # the next call proves again
+            self._proven = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_proven": None}
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         """Verify the snapshot, then prepare the cache entry that its manifest names."""
@@ -195,6 +204,8 @@ class Trace(datasets.ArrowBasedBuilder):
     def as_streaming_dataset(self, *args: Any, **kwargs: Any) -> IterableDataset:
         """Verify the snapshot, then stream it; each block is proven again before its rows are given."""
         self._prove()
+        self._proven = None
+        self.info.description = self._description()
         return super().as_streaming_dataset(*args, **kwargs)
 
     # --- rows -------------------------------------------------------------------------------------------------

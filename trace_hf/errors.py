@@ -14,6 +14,7 @@ __all__ = [
     "DataTermsError",
     "IntegrityError",
     "ManifestError",
+    "OutputExistsError",
     "ReleaseNotFoundError",
     "SchemaError",
     "TraceError",
@@ -137,6 +138,12 @@ class DataTermsError(TraceError):
 
 class UnknownConfigError(TraceError, ValueError):
     """A config, view or split of that name does not exist."""
+
+
+class OutputExistsError(TraceError, FileExistsError):
+    """Something stands where a result should be written; nothing is replaced."""
+
+    __str__ = TraceError.__str__
 
 
 class UnknownRecordError(TraceError, LookupError):

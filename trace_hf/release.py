@@ -15,10 +15,17 @@ import jsonlines
 
 from ._files import open_regular
 from .decode import Unknown, decode
-from .errors import IntegrityError, ManifestError, ReleaseNotFoundError, SchemaError, UnknownConfigError
+from .errors import (
+    IntegrityError,
+    ManifestError,
+    ReleaseNotFoundError,
+    SchemaError,
+    TraceError,
+    UnknownConfigError,
+)
 from .integrity import FileDigest, VerificationReport, read_line_blocks, verify_snapshot
 from .manifest import PINS, audit_file, pin_problems, read_manifest
-from .paths import shown
+from .paths import check_relative, shown
 from .schema import CONFIGS, MANIFEST_FILE, SUBSETS_FILE, Config, Manifest, ProactiveSubsets
 
 if TYPE_CHECKING:
@@ -132,6 +139,17 @@ class Release:
         root = _local_root(place, storage_options, token, unknown, for_report)
         manifest, data = read_manifest(root / MANIFEST_FILE, unknown=unknown)
         return cls(place, root, manifest, hashlib.sha256(data).hexdigest(), unknown)
+
+    def reopened(self, unknown: Unknown) -> Release:
+        """Return this release with another setting for unknown fields; its manifest is read again for that."""
+        if unknown == self.unknown:
+            return self
+        manifest, data = read_manifest(self.root / MANIFEST_FILE, unknown=unknown)
+        return Release(self.url, self.root, manifest, hashlib.sha256(data).hexdigest(), unknown)
+
+    def stamp(self) -> tuple[tuple[int, int, int, int] | None, ...]:
+        """Return what the file system says of every file, which changes whenever one is written or replaced."""
+        return tuple(_stat(self.root / name) for name in self.manifest.files)
 
     @property
     def release_id(self) -> str:
@@ -312,10 +330,13 @@ class Release:
             records: Iterator[Any] = jsonlines.Reader(lines(), loads=loads).iter()
             for record in records:
                 guard.check([record.record_id])
+                if spec.inputs:
+                    check_relative(record.video_path, what="video_path", file=name, record_id=record.record_id)
                 yield record
         except jsonlines.InvalidLineError as problem:
             what = "invalid UTF-8" if "utf-8" in str(problem) else "not JSON"
             raise SchemaError(what, file=name, line=line, do="get the file again") from None
+        self._check_subset(spec, guard, digests)
         self._check_count(spec, name, guard.count, digests)
 
     def tables(self, config: str | Config, *, digests: Digests | None) -> Iterator[pa.Table]:
@@ -356,7 +377,10 @@ class Release:
         yield arrow_schema(spec.record, self.unknown).empty_table()
         for table in decode_blocks(self._blocks(name, digests), spec.record, file=name, unknown=self.unknown):
             guard.check(table["record_id"].to_pylist())
+            if spec.inputs:
+                _check_video_paths(table, name)
             yield table
+        self._check_subset(spec, guard, digests)
         self._check_count(spec, name, guard.count, digests)
 
     def _blocks(self, name: str, digests: Digests | None) -> Iterator[tuple[int, bytes]]:
@@ -368,13 +392,16 @@ class Release:
     def _check_ids(self, spec: Config, ids: list[str], found: Mapping[str, object]) -> None:
         for record_id in ids:
             if record_id not in found:
-                raise SchemaError(
-                    f"names a record that is not in {self.record_file(spec)}",
-                    file=getattr(self.manifest, spec.ids_role or ""),
-                    record_id=record_id,
-                    why="the ID file belongs to another release, or was edited",
-                    do="get both files again",
-                )
+                raise _foreign_id(getattr(self.manifest, spec.ids_role or ""), record_id, self.record_file(spec))
+
+    def _check_subset(self, spec: Config, guard: _IdGuard, digests: Digests | None) -> None:
+        """Refuse an ID file of the split that names a record which its record file does not hold."""
+        if spec.source not in ("standard", "high_frequency"):
+            return
+        name = self._listed(getattr(self.subsets(digests).subsets, spec.source).ids_file, f"config {spec.name!r}")
+        for record_id in decode(self.read_file(name, digests), list[str], file=name):
+            if record_id not in guard:
+                raise _foreign_id(name, record_id, self.record_file(spec, digests))
 
     def _check_count(self, spec: Config, name: str, count: int, digests: Digests | None) -> None:
         if spec.ids_role:
@@ -401,6 +428,9 @@ class _IdGuard:
     def count(self) -> int:
         return len(self._seen)
 
+    def __contains__(self, record_id: str) -> bool:
+        return record_id in self._seen
+
     def check(self, ids: list[str]) -> None:
         fresh = set(ids)
         if len(fresh) == len(ids) and fresh.isdisjoint(self._seen):
@@ -416,6 +446,28 @@ class _IdGuard:
                     do="get the file again, or tell its maintainers",
                 )
             self._seen.add(record_id)
+
+
+# What nearly every path looks like; whatever does not is looked at one by one.
+_PLAIN_PATH = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*$"
+
+
+def _check_video_paths(table: pa.Table, file: str) -> None:
+    import pyarrow.compute as pc
+
+    odd = table.filter(pc.invert(pc.match_substring_regex(table["video_path"], _PLAIN_PATH)))
+    for path, record_id in zip(odd["video_path"].to_pylist(), odd["record_id"].to_pylist(), strict=True):
+        check_relative(path, what="video_path", file=file, record_id=record_id)
+
+
+def _foreign_id(file: str, record_id: str, record_file: str) -> SchemaError:
+    return SchemaError(
+        f"names a record that is not in {record_file}",
+        file=file,
+        record_id=record_id,
+        why="the ID file belongs to another release, or was edited",
+        do="get both files again",
+    )
 
 
 def _unreadable(name: str, problem: OSError) -> IntegrityError:
@@ -440,14 +492,31 @@ def _local_root(
         return fetch_release(
             place, storage_options=storage_options, token=token, unknown=unknown, for_report=for_report
         )
-    root = Path(place.removeprefix("file://")).expanduser()
-    if root.name == MANIFEST_FILE:
-        root = root.parent
-    if not root.is_dir():
-        raise _no_folder(place, root)
-    if not (root / MANIFEST_FILE).exists() and (root / "snapshot" / MANIFEST_FILE).is_file():
-        return root / "snapshot"
-    return root
+    try:
+        root = Path(place.removeprefix("file://")).expanduser().absolute()
+        if root.name == MANIFEST_FILE:
+            root = root.parent
+        if not root.is_dir():
+            raise _no_folder(place, root)
+        export = root / "snapshot"
+        absent = not os.path.lexists(root / MANIFEST_FILE)
+        return export if absent and os.path.lexists(export / MANIFEST_FILE) else root
+    except TraceError:
+        raise
+    except (OSError, RuntimeError) as problem:  # no permission, a name that is too long, an unknown user's home
+        raise ReleaseNotFoundError(
+            f"cannot be looked into: {getattr(problem, 'strerror', None) or problem}",
+            file=place,
+            do="check the path and its permissions",
+        ) from None
+
+
+def _stat(path: Path) -> tuple[int, int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _no_folder(place: str, root: Path) -> ReleaseNotFoundError:

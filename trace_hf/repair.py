@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from ._files import open_regular
 from .causes import find_cause
-from .errors import IntegrityError, TraceError
+from .errors import IntegrityError, OutputExistsError, TraceError
 from .manifest import PINS, pin_problems
 from .release import Release
 from .repairs import BAD_BYTES, Repair, rebuilding, rewriting
@@ -265,7 +265,9 @@ def _copy_manifest(release: Release, folder: Path) -> None:
 def _aside(target: Path) -> Iterator[Path]:
     """Give a new folder beside the target, which is gone afterwards unless it was renamed."""
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise TraceError("is there", file=str(target), do="name a folder that is not there: a repair replaces nothing")
+        raise OutputExistsError(
+            "is there", file=str(target), do="name a folder that is not there: a repair replaces nothing"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
     mask = os.umask(0)

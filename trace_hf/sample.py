@@ -26,7 +26,7 @@ import msgspec
 from ._sample_plan import FPS, Plan, encode, plan_release
 from ._sample_records import changes, media_end_ms, proactive_record, qa_record, removals
 from .cachedir import cache_dir
-from .errors import TraceError
+from .errors import OutputExistsError, TraceError
 from .schema import (
     CHANGES_FILE,
     EXCLUSIONS_FILE,
@@ -342,8 +342,8 @@ def _refuse_if_taken(target: Path) -> None:
     if target.is_symlink() or target.exists():
         if target.is_dir() and not any(target.iterdir()):
             return
-        raise TraceError(
-            f"{target} exists and is not an empty folder",
+        raise OutputExistsError(
+            "exists and is not an empty folder",
             file=str(target),
             why="A sample is written whole into a new folder and never over something that is there.",
             do="Name another folder, or move this one away first.",

@@ -14,12 +14,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..errors import ReleaseNotFoundError, TraceError, UnknownConfigError, UnknownRecordError, VideoNotFoundError
+from ..errors import (
+    OutputExistsError,
+    ReleaseNotFoundError,
+    TraceError,
+    UnknownConfigError,
+    UnknownRecordError,
+    VideoNotFoundError,
+)
 from ..terminal import visible
 
 EXIT_OK, EXIT_CHECK_FAILED, EXIT_USAGE = 0, 1, 2
 
-_NOT_FOUND = (ReleaseNotFoundError, UnknownConfigError, UnknownRecordError, VideoNotFoundError)
+_WRONG_USE = (OutputExistsError, ReleaseNotFoundError, UnknownConfigError, UnknownRecordError, VideoNotFoundError)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -45,7 +52,7 @@ class TraceGroup(click.Group):
             return super().invoke(ctx)
         except TraceError as error:
             click.echo(f"Error: {error}", err=True)
-            ctx.exit(EXIT_USAGE if isinstance(error, _NOT_FOUND) else EXIT_CHECK_FAILED)
+            ctx.exit(EXIT_USAGE if isinstance(error, _WRONG_USE) else EXIT_CHECK_FAILED)
 
 
 def json_option(command: _Command) -> _Command:

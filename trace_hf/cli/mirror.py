@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,6 +23,9 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..hub.reports import CheckReport, Plan, PushReport
+
+# As `org/name` of the Hub is written; `./name` is plainly a folder.
+_LIKE_A_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -77,6 +82,7 @@ def plan(release: str, target: str, as_json: bool, **options: Any) -> None:
     """
     from ..hub.mirror import plan as make_plan
 
+    _tell_folder(target)
     found = make_plan(release, target, **_arguments(**options))
     if as_json:
         emit_json(found.to_json())
@@ -102,6 +108,8 @@ def push(
     Example: trace-hf mirror push /data/trace/v1.1.0 hf://datasets/our-lab/trace --yes
     """
     from ..hub.mirror import push as make
+
+    _tell_folder(target)
 
     def confirm(planned: Plan) -> bool:
         if not as_json:
@@ -134,6 +142,7 @@ def pull(target: str, out: str, as_json: bool, **options: Any) -> None:
     """
     from ..hub.mirror import pull as bring
 
+    _tell_folder(target)
     report = bring(target, out, **options)
     if as_json:
         emit_json({**report.to_json(), "path": out})
@@ -159,6 +168,7 @@ def check(ctx: click.Context, /, target: str, as_json: bool, **options: Any) -> 
     """
     from ..hub.mirror import check as look
 
+    _tell_folder(target)
     report = look(target, **options)
     if as_json:
         emit_json(report.to_json())
@@ -166,6 +176,12 @@ def check(ctx: click.Context, /, target: str, as_json: bool, **options: Any) -> 
         _show_check(report)
     if not report.ok:
         ctx.exit(EXIT_CHECK_FAILED)
+
+
+def _tell_folder(target: str) -> None:
+    """Say that a name which reads as a repo's is a folder's, while no folder of that name shows that it is meant."""
+    if _LIKE_A_REPO.fullmatch(target) and not Path(target).exists():
+        click.echo(f"{target} is a folder here; for the Hub write hf://datasets/{target}", err=True)
 
 
 def _show_plan(found: Plan) -> None:
@@ -191,7 +207,18 @@ def _show_check(report: CheckReport) -> None:
             click.echo(f"{report.target} is {report.release_id}, as it should be")
         return
     emit_table(["drift", "which", "how"], [(drift.kind, drift.name, drift.detail) for drift in report.drift])
-    click.echo(f"{report.target} has drifted in {len(report.drift)} places; `trace-hf mirror push` repairs files")
+    click.echo(f"{report.target} has drifted in {len(report.drift)} places; {_remedy(report)}")
+
+
+def _remedy(report: CheckReport) -> str:
+    from ..hub.content import is_own
+
+    # What an export of an earlier release left is foreign too, but a push deletes it.
+    left = [drift for drift in report.drift if drift.kind == "foreign" and not is_own(drift.name)]
+    if not left:
+        return "`trace-hf mirror push` repairs files"
+    yours = "remove foreign files yourself: `trace-hf mirror push` leaves them alone"
+    return yours if len(left) == len(report.drift) else f"`trace-hf mirror push` repairs files, but {yours}"
 
 
 def _size(size: float) -> str:

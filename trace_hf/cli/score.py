@@ -7,9 +7,9 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from ..errors import SchemaError, UnknownConfigError
+from ..errors import SchemaError, TraceError, UnknownConfigError
 from ..harness.population import Population, open_population
-from .common import TraceGroup, emit_json, emit_table, json_option, storage_options_option
+from .common import EXIT_USAGE, TraceGroup, emit_json, emit_table, json_option, storage_options_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -53,15 +53,16 @@ def qa(
     from ..harness.qa import score_qa
 
     population = _population("qa", config, release, storage_options)
-    given, ignored = _of_population(population, read_qa(answers, answers.name))
+    given, ignored = _of_population(population, read_qa(answers, answers.name), answers.name)
     report = {
         "run": population.facts(answers_ignored=ignored),
         **score_qa(population.records.values(), given),
     }
+    _tell_unanswered(report, "wrong")
     if as_json:
         emit_json(report)
         return
-    _show_run(report["run"])
+    _show_run(report)
     _show("scores", report, ("accuracy", "recoverable_accuracy", "invalid_rate"), f"{report['records']} records")
 
 
@@ -94,7 +95,7 @@ def proactive(
 
     judge = Judge.from_environment()
     population = _population("proactive", config, release, storage_options)
-    given, ignored = _of_population(population, read_proactive(answers, answers.name))
+    given, ignored = _of_population(population, read_proactive(answers, answers.name), answers.name)
     outcomes = {
         record_id: proactive_outcome(population.records[record_id], responses, step_s=step_s, judge=judge)
         for record_id, responses in given.items()
@@ -102,14 +103,16 @@ def proactive(
     scores = score_proactive(population.records.values(), outcomes, step_s=step_s, judge=judge)
     run = population.facts(mode=scores["mode"], step_s=step_s, answers_ignored=ignored)
     report = {"run": run, "answered": len(given), **scores}
+    _tell_unanswered(report, "silent")
     if as_json:
         emit_json(report)
         return
-    _show_run({**report["run"], "answers_compared": report["answers_compared"]})
+    _show_run(report, answers_compared=report["answers_compared"])
     for name in ("w5", "w10"):
         view = report[name]
         scored = [metric for metric in view if f"{metric}_interval" in view]
-        _show(name, view, (*scored, "median_delay_s"), f"{view['windows']} windows, W = {name[1:]} s")
+        names, of = (*scored, "median_delay_s"), f"{view['windows']} windows, W = {name[1:]} s"
+        _show(name, view, names, of, f"{name} ")  # piped, the two tables have no titles that tell their rows apart
 
 
 def _population(task: str, config: str, release: str | None, storage_options: dict[str, Any] | None) -> Population:
@@ -124,7 +127,13 @@ def _population(task: str, config: str, release: str | None, storage_options: di
 _Given = TypeVar("_Given")
 
 
-def _of_population(population: Population, given: dict[str, _Given]) -> tuple[dict[str, _Given], int]:
+class _NoAnswersError(click.ClickException):
+    """A file that holds nothing to score: wrong use, and no result."""
+
+    exit_code = EXIT_USAGE
+
+
+def _of_population(population: Population, given: dict[str, _Given], name: str) -> tuple[dict[str, _Given], int]:
     """The answers to the population's records, and how many belong to other records of the release.
 
     An answer to a record that the release does not have shows that it belongs to another release.
@@ -141,17 +150,37 @@ def _of_population(population: Population, given: dict[str, _Given]) -> tuple[di
                 why="The answers were made on another release, or for the other task.",
                 do="Name the release that the model was run on.",
             )
+    if not kept:
+        what = f"holds no answers to the records of {population.config!r}" if others else "holds no answers"
+        problem = TraceError(
+            what,
+            file=name,
+            why=f"All of its {len(others)} answers are to other records of the release." if others else None,
+            do="Name the file that the harness wrote, and the --config that it was run on.",
+        )
+        raise _NoAnswersError(str(problem))
     return kept, len(others)
 
 
-def _show_run(facts: dict[str, Any]) -> None:
+def _tell_unanswered(report: dict[str, Any], counts_as: str) -> None:
+    whole = report["run"]["population_records"]
+    silent = whole - report["answered"]
+    if silent:
+        have = "has" if silent == 1 else "have"
+        click.echo(f"{silent} of {whole} records {have} no answer; each counts as {counts_as}", err=True)
+
+
+def _show_run(report: dict[str, Any], **more: Any) -> None:
+    facts = {**report["run"], **more}
+    del facts["complete"]  # that the scores are over all records; beside missing answers it reads as if none were
+    facts["answered"] = f"{report['answered']} of {facts['population_records']}"
     emit_table(["what", "value"], [(name, value) for name, value in facts.items() if value is not None], title="run")
 
 
-def _show(title: str, report: dict[str, Any], names: tuple[str, ...], of: str) -> None:
+def _show(title: str, report: dict[str, Any], names: tuple[str, ...], of: str, prefix: str = "") -> None:
     rows = [(title, "all", *_cells(report, name)) for name in names]
     for dimension, values in report["by"].items():
-        rows += [(dimension, value, *_cells(part, names[0])) for value, part in values.items()]
+        rows += [(f"{prefix}{dimension}", value, *_cells(part, names[0])) for value, part in values.items()]
     emit_table(["group", "of", "score", "value", "95% interval"], rows, title=of)
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ..arrow import UNKNOWN_FIELDS, arrow_schema
 from ..attest import Attestation, attest_rows
 from ..decode import Unknown
-from ..errors import IntegrityError, ReleaseNotFoundError, SchemaError, TraceError
+from ..errors import IntegrityError, OutputExistsError, ReleaseNotFoundError, SchemaError
 from ..integrity import FileDigest, digest_file
 from ..release import Release
 from ..schema import CONFIGS, MANIFEST_FILE, Config
@@ -190,15 +190,17 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if target.is_dir() and not target.is_symlink() and not any(target.iterdir()):
         return
     if not target.is_dir() or target.is_symlink() or not is_export(target):
-        raise TraceError(
+        raise OutputExistsError(
             "is there, and is no earlier export", file=str(target), do="name a folder that is not there, or an export"
         )
     if not overwrite:
-        raise TraceError("is there", file=str(target), do="say --overwrite (overwrite=True) to replace that export")
+        raise OutputExistsError(
+            "is there", file=str(target), do="say --overwrite (overwrite=True) to replace that export"
+        )
     own = {CARD_FILE, CROISSANT_FILE, TERMS_FILE, SNAPSHOT, *CONFIGS}
     foreign = sorted(path.name for path in target.iterdir() if path.name not in own)
     if foreign:
-        raise TraceError(
+        raise OutputExistsError(
             f"holds what is no part of an export: {', '.join(foreign)}",
             file=str(target),
             why="replacing the folder would delete it",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataTermsError, IntegrityError, SchemaError, TraceError
-from ..paths import is_local, shown
-from ..release import Release
+from ..paths import is_local, local_path, shown
+from ..release import SAMPLE, Release
 from .airgap import HomeMirror
 from .content import Content, prepared
 from .decide import Visibility, terms_in_use
@@ -108,6 +108,7 @@ def _opened(
     token: str | bool | None,
 ) -> Iterator[tuple[Content, AnyMirror, Target]]:
     place = Target.parse(target, hf_home)
+    _refuse_itself(source, place)
     mirror = _open(place, visibility, storage_options, token)
     with prepared(
         source,
@@ -118,6 +119,17 @@ def _opened(
         token=token,
     ) as content:
         yield content, mirror, place
+
+
+def _refuse_itself(source: Any, place: Target) -> None:
+    """Refuse to make a release the mirror of itself; a folder for machines with no network is another place."""
+    named = source.url if isinstance(source, Release) else os.fspath(source or "")
+    if place.home is None and named != SAMPLE and named and _place(named) == _place(place.url):
+        raise TraceError("is the release itself", file=shown(place.url), do="name another target, for the mirror alone")
+
+
+def _place(url: str) -> str:
+    return os.path.realpath(local_path(url)) if is_local(url) else url.rstrip("/")
 
 
 def plan(
@@ -160,7 +172,7 @@ def plan(
     IntegrityError
         When the release does not verify, or the target's tag stands for other content.
     TraceError
-        When the target cannot be read.
+        When the target cannot be read, or is a release and no mirror.
     """
     with _opened(
         source,
@@ -215,7 +227,7 @@ def push(
     IntegrityError
         When what arrived is not what was sent.
     TraceError
-        When the target cannot be written.
+        When the target cannot be written, or is a release and no mirror.
     """
     with _opened(
         source,
@@ -303,7 +315,7 @@ def check(
     Raises
     ------
     ReleaseNotFoundError
-        When there is no mirror.
+        When there is no mirror, or a release in its place.
     TraceError
         When it cannot be read.
     """

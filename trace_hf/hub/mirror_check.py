@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import IntegrityError, ManifestError, ReleaseNotFoundError, SchemaError, TraceError, UnsafePathError
-from ..paths import check_relative, is_local
+from ..paths import check_relative, is_local, local_path
 from ..release import Release
 from ..transfer import Place, TransferError
 from .airgap import HomeMirror
@@ -23,7 +23,7 @@ from .decide import TermsInUse, Visibility, decide
 from .export import SNAPSHOT
 from .hub_client import HubClient
 from .hub_state import HubState
-from .mirror_files import FileMirror
+from .mirror_files import FileMirror, is_release
 from .mirror_hub import BRANCH, HubMirror
 from .proof import attest_export
 from .reports import CheckReport, Drift, unique
@@ -72,6 +72,13 @@ def _copied(
             yield _file_copy(FileMirror(target.url, storage_options), folder)
 
 
+def _require_mirror(paths: Collection[str], name: str) -> None:
+    if is_release(paths):
+        raise ReleaseNotFoundError(
+            "is a release, not a mirror", file=name, do=f"verify it: trace-hf verify {name}; or name another target"
+        )
+
+
 def _home_copy(mirror: HomeMirror) -> MirrorCopy:
     if mirror.revision is None:
         raise ReleaseNotFoundError("there is no mirror", file=mirror.name, do=_NO_MIRROR)
@@ -83,6 +90,7 @@ def _file_copy(mirror: FileMirror, folder: Path) -> MirrorCopy:
     paths = list(mirror.files())
     if not paths:
         raise ReleaseNotFoundError("there is no mirror", file=mirror.name, do=_NO_MIRROR)
+    _require_mirror(paths, mirror.name)
     if is_local(mirror.url):
         return MirrorCopy(Path(mirror.url), paths, mirror)
     copy = MirrorCopy(folder, paths, mirror)
@@ -96,6 +104,7 @@ def _hub_copy(target: Target, folder: Path, token: str | bool | None) -> MirrorC
     state = mirror.read(target.revision or BRANCH)
     if not state.exists or state.sha is None:
         raise ReleaseNotFoundError("there is no such repo, or it is empty", file=mirror.name, do=_NO_MIRROR)
+    _require_mirror(state.files, mirror.name)
     copy = MirrorCopy(folder, list(state.files), mirror, state=state)
     fetch(copy, f"{mirror.name}@{state.sha}", None, token)
     for path in files_of(folder):
@@ -187,13 +196,19 @@ def _attest(copy: MirrorCopy) -> tuple[str, ...]:
     try:
         found = attest_export(copy.folder)
     except (SchemaError, ReleaseNotFoundError, IntegrityError) as problem:
-        copy.drift.append(Drift("changed", problem.file or "rows", problem.what))
+        copy.drift.append(Drift("changed", _below(copy.folder, problem.file or "rows"), problem.what))
         return ()
     for proof in found.configs:
         if not proof.ok:
             copy.drift.append(Drift("changed", proof.config, "; ".join(map(str, proof.differences)) or "rows differ"))
     copy.drift += [Drift("changed", problem.field or "rows", problem.what) for problem in found.problems]
     return tuple(proof.config for proof in found.configs if proof.ok)
+
+
+def _below(folder: Path, file: str) -> str:
+    """Name a file by its path in the mirror, as all other drift does, so that one file is told once."""
+    root = Path(local_path(str(folder)))
+    return Path(file).relative_to(root).as_posix() if Path(file).is_relative_to(root) else file
 
 
 # --- the two verbs ------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,6 +13,7 @@ import fsspec
 
 from ..errors import DataTermsError, IntegrityError, TraceError
 from ..paths import is_local, local_path, shown
+from ..schema import MANIFEST_FILE
 from .content import MANIFEST_PATH, Content, is_own
 from .decide import Visibility
 from .reports import Plan, PushReport, Step
@@ -62,6 +63,27 @@ def _is_public(options: Mapping[str, Any]) -> bool:
     return False
 
 
+def is_release(paths: Collection[str]) -> bool:
+    """Whether the files of a place are those of a plain release: its manifest lies at the root, and none below."""
+    return MANIFEST_FILE in paths and MANIFEST_PATH not in paths
+
+
+def refuse_release(paths: Collection[str], name: str) -> None:
+    """Refuse to put a mirror's files among those of a plain release, which then would be neither.
+
+    Raises
+    ------
+    TraceError
+    """
+    if is_release(paths):
+        raise TraceError(
+            "is a release, not a mirror",
+            file=name,
+            why=f"{MANIFEST_FILE} lies at its root; a mirror has it in {MANIFEST_PATH}",
+            do="name another target, for the mirror alone",
+        )
+
+
 class FileMirror:
     """A folder on disk, or a prefix of an object store, as a mirror.
 
@@ -107,9 +129,10 @@ class FileMirror:
         Raises
         ------
         TraceError
-            When the place cannot be read.
+            When the place cannot be read, or is a plain release.
         """
         found = self.files()
+        refuse_release(found, self.name)
         uploads = [path for path, item in content.items.items() if not self._is_right(path, content, found)]
         deletes = [path for path in found if is_own(path) and path not in content.items]
         steps = [] if found else [Step("create", self.name)]

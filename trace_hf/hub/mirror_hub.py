@@ -13,6 +13,7 @@ from .export import SNAPSHOT
 from .hub_client import WAITS_S, HubClient, HubError, sleep
 from .hub_history import judge, revisions
 from .hub_state import ATTRIBUTES, HubFile, HubState, differences, same_release, visibility_of
+from .mirror_files import refuse_release
 from .reports import Plan, PushReport, Step
 
 BRANCH = "main"
@@ -91,6 +92,8 @@ class HubMirror:
             When the repo is open to others than a push may fill.
         IntegrityError
             When the release's tag stands for other content.
+        TraceError
+            When the repo is a plain release.
         """
         if self.wanted == "gated" and not hasattr(self.api, "update_repo_settings"):
             raise TraceError("this huggingface_hub can gate no repo", do="pip install -U huggingface_hub")
@@ -124,6 +127,7 @@ class HubMirror:
 
     def _refuse(self, content: Content, state: HubState) -> None:
         self._refuse_open(state.visibility)
+        refuse_release(state.files, self.name)
         tag = content.release.release_id
         if tag not in state.tags:
             return
