@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -53,8 +54,8 @@ class Figure:
     unit : str
     goal : str
         In words.
-    limit : float
-        What `value` must not exceed.
+    limit : float or None
+        What `value` must not exceed; None where the figure is for comparison and has no goal.
     value : float or None
         What the goal is about, of the medians; None while there is no sample.
     """
@@ -64,7 +65,7 @@ class Figure:
     scale: float | None
     unit: str
     goal: str
-    limit: float
+    limit: float | None
     judge: str = "ratio"
     ours: list[float] = field(default_factory=list)
     baseline: list[float] = field(default_factory=list)
@@ -87,7 +88,12 @@ class Figure:
             for side, values in (("ours", self.ours), ("baseline", self.baseline))
         }
         value = self.value
-        return asdict(self) | medians | {"value": value, "met": None if value is None else value <= self.limit}
+        return asdict(self) | medians | {"value": value, "met": self.met}
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None where there is no goal, or no value."""
+        return None if self.value is None or self.limit is None else self.value <= self.limit
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -142,6 +148,80 @@ def cold_load(release: Path, scale: float, repeat: int) -> Figure:
             return timed(lambda: load(release, cache))
 
     return alternate(figure, repeat, lambda: sample(load_ours), lambda: sample(load_json))
+
+
+def other_readers(release: Path, scale: float, repeat: int) -> list[Figure]:
+    """Time a cold load against readers that give a table and know no schema, hash or cache."""
+    figures = []
+    for name, reader in (("polars.read_ndjson", _polars), ("duckdb read_json", _duckdb)):
+        figure = Figure("cold load, typed and verified", name, scale, "s", "", None)
+
+        def sample() -> float:
+            with scratch() as cache:
+                return timed(lambda: load_ours(release, cache))
+
+        path = str(release / RECORD_FILE)
+        try:
+            reader(path)
+        except ImportError as problem:
+            print(f"{name} is left out: {problem}", file=sys.stderr)
+            continue
+        figures.append(alternate(figure, repeat, sample, lambda r=reader, p=path: timed(lambda: r(p))))  # type: ignore[misc]
+    return figures
+
+
+def _polars(path: str) -> None:
+    import polars as pl
+
+    pl.read_ndjson(path)
+
+
+def _duckdb(path: str) -> None:
+    import duckdb
+
+    duckdb.read_json(path, format="newline_delimited").to_arrow_table()
+
+
+_SERVE = """
+import functools, http.server, sys
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=sys.argv[1]))
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder from another process; gives its URL."""
+    command = [sys.executable, "-c", _SERVE, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.terminate()
+
+
+def http_load(release: Path, scale: float, repeat: int) -> Figure:
+    """Time a first load from a web server: every file fetched, verified and prepared; the bytes alone beside it."""
+    figure = Figure("first load over HTTP, verified", "moving the bytes alone", scale, "s", "", None)
+    names = [path.name for path in release.iterdir() if path.is_file()]
+    with served(release) as url:
+
+        def ours() -> float:
+            with scratch() as cache:
+                os.environ["TRACE_CACHE"] = str(cache / "trace")
+                return timed(lambda: trace_hf.load(CONFIG, release=url, cache_dir=cache))
+
+        def move() -> None:
+            for name in names:
+                with urllib.request.urlopen(f"{url}/{name}") as answer:  # noqa: S310 - our own server
+                    while answer.read(2**20):
+                        pass
+
+        return alternate(figure, repeat, ours, lambda: timed(move))
 
 
 def warm_load(release: Path, scale: float, repeat: int) -> Figure:
@@ -271,7 +351,7 @@ def show(figures: list[Figure]) -> None:
         table.add_column(column, justify="right" if column in ("ours", "baseline", "value") else "left")
     for figure in figures:
         value = figure.value
-        met = "-" if value is None else "yes" if value <= figure.limit else "NO"
+        met = {None: "-", True: "yes", False: "NO"}[figure.met]
         scale = "" if figure.scale is None else f"{figure.scale:g}"
         cells = [figure.name, scale, _range(figure.ours, figure.unit), _range(figure.baseline, figure.unit)]
         table.add_row(*cells, figure.baseline_name, "-" if value is None else f"{value:.3g}", figure.goal, met)
@@ -288,7 +368,7 @@ def measure(releases: dict[float, Path], repeat: int, note: Callable[[str], None
     """Take every figure there is."""
     figures: list[Figure] = []
     for scale, release in releases.items():
-        for take in (cold_load, warm_load, verify_process, validate_release):
+        for take in (cold_load, other_readers, warm_load, http_load, verify_process, validate_release):
             note(f"{take.__name__.replace('_', ' ')} at scale {scale:g}")
             taken = take(release, scale, repeat)
             figures += taken if isinstance(taken, list) else [taken] if taken else []
@@ -303,16 +383,17 @@ def measure(releases: dict[float, Path], repeat: int, note: Callable[[str], None
 @click.option(
     "--scale", "scales", type=float, multiple=True, help="Size of the release; 1 is TRACE's. Default: 1, 100."
 )
+@click.option("--large", is_flag=True, help="Also scale 1,000, which takes 3 GB of disk and minutes.")
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Samples of each side.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Also write the figures here.")
-def main(scales: tuple[float, ...], repeat: int, target: Path | None) -> None:
+def main(scales: tuple[float, ...], large: bool, repeat: int, target: Path | None) -> None:
     """Measure trace-hf side by side with what people use otherwise."""
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity_error()
     console = Console(stderr=True)
     with scratch() as folder, console.status("") as status:
         releases = {}
-        for scale in dict.fromkeys(scales or (1.0, LARGE)):
+        for scale in dict.fromkeys((scales or (1.0, LARGE)) + ((1000.0,) if large else ())):
             status.update(f"writing a synthetic release of scale {scale:g}")
             releases[scale] = folder / f"scale-{scale:g}"
             trace_hf.write_sample(releases[scale], scale=scale)
