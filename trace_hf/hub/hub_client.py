@@ -216,9 +216,6 @@ def _clean_url(url: str) -> str:
 def _bounded() -> Iterator[None]:
     """Bound how long a silent server is waited for, where `huggingface_hub` waits for ever."""
     session = _utils().get_session()
-    if not hasattr(session, "timeout"):  # before huggingface_hub 1.0
-        yield
-        return
     before = session.timeout
     session.timeout = timeout_s()
     try:
