@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -46,3 +50,17 @@ def lines_of(data: bytes) -> list[bytes]:
     if data.count(b"\n") * _SHORTEST_LINE > len(data) + _FREE_BYTES:
         raise ValueError("more lines than records or IDs can be")
     return data.split(b"\n")
+
+
+@contextmanager
+def folder_aside(target: Path) -> Iterator[Path]:
+    """Give a new folder beside `target`, which is gone afterwards unless it was renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    mask = os.umask(0)
+    os.umask(mask)
+    folder.chmod(0o777 & ~mask)  # mkdtemp's is for its user only
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

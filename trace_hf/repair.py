@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ._files import open_regular
+from ._files import folder_aside, open_regular
 from .causes import find_cause
 from .errors import IntegrityError, OutputExistsError, TraceError
 from .manifest import PINS, pin_problems
@@ -128,7 +126,8 @@ def repair(release: Release, out: str | os.PathLike[str]) -> RepairReport:
             file=MANIFEST_FILE,
             do="get the release again from where it is published",
         )
-    with _writing(target), _aside(target) as folder:
+    _refuse_if_taken(target)
+    with _writing(target), folder_aside(target) as folder:
         files = _Repairer(release, folder).all()
         written = any(file.outcome != "refused" for file in files)
         if written:
@@ -261,22 +260,11 @@ def _copy_manifest(release: Release, folder: Path) -> None:
     (folder / MANIFEST_FILE).write_bytes(data)
 
 
-@contextmanager
-def _aside(target: Path) -> Iterator[Path]:
-    """Give a new folder beside the target, which is gone afterwards unless it was renamed."""
+def _refuse_if_taken(target: Path) -> None:
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise OutputExistsError(
             "is there", file=str(target), do="name a folder that is not there: a repair replaces nothing"
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    mask = os.umask(0)
-    os.umask(mask)
-    folder.chmod(0o777 & ~mask)  # mkdtemp's is for its user only
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 
+from .._files import folder_aside
 from ..arrow import UNKNOWN_FIELDS, arrow_schema
 from ..attest import Attestation, attest_rows
 from ..decode import Unknown
@@ -126,7 +125,7 @@ def export(
     digests = opened.proven()
     table_of_terms = terms or built_in_terms()
     done = advance or (lambda _steps: None)
-    with _aside(target) as folder:
+    with folder_aside(target) as folder:
         _copy_snapshot(opened, digests, folder / SNAPSHOT)
         done(1)
         tables = {}
@@ -206,20 +205,6 @@ def _check_target(target: Path, overwrite: bool) -> None:
             why="replacing the folder would delete it",
             do="export to another folder, and copy the files from there",
         )
-
-
-@contextmanager
-def _aside(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target`, which is gone afterwards unless it was renamed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    mask = os.umask(0)
-    os.umask(mask)
-    folder.chmod(0o777 & ~mask)  # mkdtemp's is for its user only
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _replace(folder: Path, target: Path) -> None:
