@@ -329,6 +329,29 @@ def peak_memory(releases: dict[float, Path], repeat: int) -> list[Figure]:
     return figures
 
 
+def remote_videos() -> list[Figure]:
+    """Count what an inventory and one video of an archive cost on a web server; a count needs no second sample."""
+    from _bench_remote import FOLDERS, archive_bytes, inventory_requests
+
+    requests = Figure(
+        "inventory of 522 videos in 6 folders",
+        "a request a video",
+        None,
+        "requests",
+        "<= 2 a folder",
+        2 * FOLDERS,
+        "ours",
+    )
+    moved = Figure("one video of a remote 9 GB archive", "video + 1% of it", None, "bytes", "<= that", 1.0)
+    with scratch() as videos, scratch() as archive:
+        requests.ours.append(inventory_requests(videos))
+        requests.baseline.append(522.0)
+        ours, allowed = archive_bytes(archive)
+        moved.ours.append(ours)
+        moved.baseline.append(allowed)
+    return [requests, moved]
+
+
 def import_time(repeat: int) -> Figure:
     """Time the import."""
     figure = Figure("import trace_hf", "import datasets", None, "s", "<= 0.05 s", 0.05, "ours")
@@ -374,6 +397,8 @@ def measure(releases: dict[float, Path], repeat: int, note: Callable[[str], None
             figures += taken if isinstance(taken, list) else [taken] if taken else []
     note("peak memory")
     figures += peak_memory(releases, repeat)
+    note("videos on a web server")
+    figures += remote_videos()
     note("import time")
     figures.append(import_time(repeat))
     return figures
