@@ -206,7 +206,7 @@ def release_lines(
     release: Release, config: str | Config, digests: Mapping[str, FileDigest]
 ) -> Iterator[tuple[str, bytes]]:
     """Give the record ID and canonical line of every record of a config, in canonical order, with no line ends."""
-    spec = config if isinstance(config, Config) else config_named(config)
+    spec = config_named(config)
     if release.unknown == "error":
         for record in release.records(spec, digests=digests):
             yield record.record_id, encode_canonical(record)

@@ -48,14 +48,16 @@ _HOW_TO_GET = (
 )
 
 
-def config_named(name: str) -> Config:
-    """Return the config of that name.
+def config_named(name: str | Config) -> Config:
+    """Return the config of that name; a config is returned as it is.
 
     Raises
     ------
     UnknownConfigError
         Lists the known names, and the nearest one.
     """
+    if isinstance(name, Config):
+        return name
     if name in CONFIGS:
         return CONFIGS[name]
     near = difflib.get_close_matches(str(name), CONFIGS, n=1)
@@ -207,7 +209,7 @@ class Release:
         ManifestError
             When the release has no such file.
         """
-        spec = config if isinstance(config, Config) else config_named(config)
+        spec = config_named(config)
         if spec.source in ("qa", "proactive"):
             return str(getattr(self.manifest, f"{spec.source}_file"))
         name = audit_file(spec.source) or getattr(self.subsets(digests).subsets, spec.source).record_file
@@ -215,7 +217,7 @@ class Release:
 
     def count(self, config: str | Config, digests: Digests | None = None) -> int | None:
         """Return the number of rows that the release states for a config, or None where it states none."""
-        spec = config if isinstance(config, Config) else config_named(config)
+        spec = config_named(config)
         if spec.ids_role:
             return len(self.ids(spec, digests) or ())
         if spec.source in ("qa", "proactive"):
@@ -232,7 +234,7 @@ class Release:
         SchemaError
             When the ID file is no list of strings, or names an ID twice.
         """
-        spec = config if isinstance(config, Config) else config_named(config)
+        spec = config_named(config)
         if spec.ids_role is None:
             return None
         name = getattr(self.manifest, spec.ids_role)
@@ -292,7 +294,7 @@ class Release:
         TraceError
             `IntegrityError` or `SchemaError`, with the place.
         """
-        spec = config if isinstance(config, Config) else config_named(config)
+        spec = config_named(config)
         if digests is None and verify:
             digests = self.proven()
         ids = self.ids(spec, digests)
@@ -354,7 +356,7 @@ class Release:
         TraceError
             `IntegrityError` or `SchemaError`, with the place.
         """
-        spec = config if isinstance(config, Config) else config_named(config)
+        spec = config_named(config)
         ids = self.ids(spec, digests)
         tables = self._read_tables(spec, digests)
         if ids is None:

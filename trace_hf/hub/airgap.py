@@ -168,18 +168,8 @@ class HomeMirror:
         sizes = {path: built[path].stat().st_size for path in uploads}
         steps += [Step("replace" if path in here else "upload", path, sizes[path]) for path in uploads]
         steps += [Step("delete", path) for path in sorted(stale)]
-        release = content.release
-        return Plan(
-            self.name,
-            release.release_id,
-            release.manifest_sha256,
-            release.pinned,
-            "private",
-            tuple(steps),
-            len(built) - len(uploads),
-            (),
-            content.decision,
-        )
+        unchanged = len(built) - len(uploads)
+        return Plan.of(self.name, content.release, content.decision, "private", steps, unchanged=unchanged)
 
     def _files(self) -> Iterator[str]:
         for root in (self.hub, self.prepared):

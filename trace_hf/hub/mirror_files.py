@@ -138,17 +138,10 @@ class FileMirror:
         steps = [] if found else [Step("create", self.name)]
         steps += [Step("replace" if path in found else "upload", path, content.items[path].size) for path in uploads]
         steps += [Step("delete", path) for path in deletes]
-        release = content.release
-        return Plan(
-            self.name,
-            release.release_id,
-            release.manifest_sha256,
-            release.pinned,
-            self.wanted,
-            tuple(steps),
-            len(content.items) - len(uploads),
-            tuple(path for path in found if not is_own(path)),
-            content.decision,
+        unchanged = len(content.items) - len(uploads)
+        foreign = [path for path in found if not is_own(path)]
+        return Plan.of(
+            self.name, content.release, content.decision, self.wanted, steps, unchanged=unchanged, foreign=foreign
         )
 
     def _is_right(self, path: str, content: Content, found: Mapping[str, int]) -> bool:

@@ -111,18 +111,10 @@ class HubMirror:
             steps.append(Step("tag", content.release.release_id))
         if self.wanted != "private" and (not state.exists or state.visibility != self.wanted):
             steps.append(Step("publish", self.wanted))
-        foreign = tuple(path for path in state.files if not is_own(path) and path != ATTRIBUTES)
-        release = content.release
-        return Plan(
-            self.name,
-            release.release_id,
-            release.manifest_sha256,
-            release.pinned,
-            self.wanted,
-            tuple(steps),
-            len(content.items) - len(uploads),
-            foreign,
-            content.decision,
+        unchanged = len(content.items) - len(uploads)
+        foreign = [path for path in state.files if not is_own(path) and path != ATTRIBUTES]
+        return Plan.of(
+            self.name, content.release, content.decision, self.wanted, steps, unchanged=unchanged, foreign=foreign
         )
 
     def _refuse(self, content: Content, state: HubState) -> None:

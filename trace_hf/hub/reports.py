@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .decide import Decision, Visibility
+
+if TYPE_CHECKING:
+    from ..release import Release
 
 Action = Literal["create", "upload", "replace", "delete", "tag", "publish"]
 Kind = Literal["changed", "missing", "foreign", "visibility", "tag", "terms"]
@@ -65,6 +68,22 @@ class Plan:
     unchanged: int
     foreign: tuple[str, ...]
     decision: Decision
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        release: Release,
+        decision: Decision,
+        visibility: Visibility,
+        steps: Sequence[Step],
+        *,
+        unchanged: int,
+        foreign: Iterable[str] = (),
+    ) -> Plan:
+        """Return the plan to bring a release to a target; see the attributes."""
+        known = (release.release_id, release.manifest_sha256, release.pinned)
+        return cls(target, *known, visibility, tuple(steps), unchanged, tuple(foreign), decision)
 
     @property
     def size(self) -> int:
